@@ -1,7 +1,7 @@
 //! What the targets share: the limits of a small server, a region of shared memory, and what must be true of every request
 //! that a parser takes, of tensors or of rows.
 
-use flyball_core::{InferRequest, ModelRef, RequestLimits, Scalar, TakeRows, Tensor, TensorData};
+use flyball_core::{InferRequest, ModelRef, RequestLimits, Scalar, RowSink, Tensor, TensorData};
 use flyball_wire::regions::Regions;
 use flyball_wire::{GrpcDialect, HttpDialect};
 use rustix::fs::{Mode, ftruncate};
@@ -58,7 +58,7 @@ pub struct Counted {
     text_bytes: usize,
 }
 
-impl TakeRows for Counted {
+impl RowSink for Counted {
     fn row(&mut self, id: Option<&str>) {
         self.rows += 1;
         self.text_bytes += id.map_or(0, str::len);

@@ -81,6 +81,43 @@ CORE_MUST_NOT_USE = {"tokio", "hyper", "http", "tracing"}
 
 UNSAFE_CRATES = {"engine", "py"}  # they touch C; everyone else forbids unsafe code
 BANNED_WORDS = {"util", "utils", "helper", "helpers", "manager"}
+# Areas whose comments, doc comments and messages are plain technical English. The list grows as areas become clean.
+PLAIN_PATHS = tuple(
+    f"crates/{crate}/"
+    for crate in (
+        "core",
+        "decision",
+        "engine",
+        "features",
+        "flyballd",
+        "journal",
+        "load",
+        "py",
+        "sandbox",
+        "signing",
+        "telemetry",
+        "wire",
+    )
+)
+# Phrases of the old dialect, each with what to write instead.
+DIALECT: dict[str, str] = {
+    "is told": "gets, receives",
+    "are told": "get, receive",
+    "was told": "got, received",
+    "what nobody": "name the thing",
+    "who asks": "the caller",
+    "comes to an end": "ends",
+    "lies in": "is in",
+    "lies beside": "is next to",
+    "at hand": "available",
+    "in vain": "without effect",
+    "otherwise named": "other",
+    "stands in": "is in",
+    "stands there": "is there",
+    "as it should be": "valid",
+    "what is personal": "personal data",
+    "whatever comes of it": "in any case",
+}
 MARKS = ("TO" + "DO", "FIX" + "ME")  # in pieces, or this file would find itself
 PUBLIC_HOSTS = {"pypi.org", "files.pythonhosted.org", "crates.io", "index.crates.io", "static.crates.io", "github.com"}
 
@@ -217,6 +254,17 @@ def marks(source: Source) -> Iterator[Finding]:
         yield source.finding(line, "mark", f"{match[1]} without an issue; write {MARKS[0]}(#123) or do it")
 
 
+def plain_words(source: Source) -> Iterator[Finding]:
+    """A private dialect is slow to decode; in the areas of the list its worst phrases do not come back."""
+    if not source.path.startswith(PLAIN_PATHS) or source.generated:
+        return
+    between = r"\s+(?:(?://[/!]?|\#)\s*)?"  # a phrase may go over the end of a comment's line
+    for phrase, instead in DIALECT.items():
+        pattern = between.join(re.escape(word) for word in phrase.split())
+        for line, _ in source.find(rf"(?i)\b{pattern}\b"):
+            yield source.finding(line, "plain-words", f"'{phrase}' is not plain English; write: {instead}")
+
+
 def unsafe_policy(source: Source) -> Iterator[Finding]:
     """Unsafe code lives where C is called, and nowhere else."""
     if not source.in_src or source.path.removeprefix(f"crates/{source.crate}/src/") not in {"lib.rs", "main.rs"}:
@@ -282,6 +330,7 @@ RULES: tuple[Callable[[Source], Iterator[Finding]], ...] = (
     panics,
     quiet_stages,
     marks,
+    plain_words,
     unsafe_policy,
     header,
     machine_paths,

@@ -1,5 +1,4 @@
-//! Exports the C++ allocation functions that `engine` has in front of libstdc++'s: ONNX Runtime, which is loaded later, finds
-//! those of the program first.
+//! Exports the C++ allocation functions of `engine`, so that ONNX Runtime uses them instead of libstdc++'s.
 #![forbid(unsafe_code)]
 
 fn main() {

@@ -123,7 +123,7 @@ def test_a_hold_on_a_decision_that_nobody_knows_is_refused(server: Server, place
     """It would protect nothing, and its order would look as if it did."""
     order = {"name": "case 9", "by": "legal", "why": "claim", "decision": "laon"}
     reply = ask(server, "POST", "/v1/holds", order)
-    assert (reply.status, "no decision 'laon' is served or recorded" in str(reply.json)) == (404, True)
+    assert (reply.status, "unknown decision 'laon': not served or recorded" in str(reply.json)) == (404, True)
     assert ask(server, "GET", "/v1/holds").json == {"holds": []}
     assert journal_servers.records(place, "hold") == []
 
@@ -148,7 +148,7 @@ def test_verify_finds_a_restored_key_and_a_missing_blob(server: Server, place: P
     after = (place / "subjects").read_bytes()
     (place / "subjects").write_bytes(before + after[len(before) :])
     ending = journal_servers.verify(place)
-    assert (ending.code, "its key is there again" in ending.text) == (4, True)
+    assert (ending.code, "its key is back" in ending.text) == (4, True)
     (place / "subjects").write_bytes(after)
     next((place / "blobs").iterdir()).unlink()
     ending = journal_servers.verify(place)

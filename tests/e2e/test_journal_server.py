@@ -67,7 +67,7 @@ def test_an_erased_subject_is_gone_and_the_log_still_verifies(server: Server, pl
 @pytest.mark.parametrize(
     ("path", "document", "says"),
     [
-        ("/v1/outcomes", {"id": "x", "decision": "pay", "truth": 1}, "'x' is no decision's id"),
+        ("/v1/outcomes", {"id": "x", "decision": "pay", "truth": 1}, "'x' is not a decision id"),
         ("/v1/outcomes", {"id": ID, "decision": "pay", "truth": [1]}, "truth must be"),
         ("/v1/outcomes", {"id": ID, "decision": "pay", "truth": 1, "colour": 2}, "unknown field `colour`"),
         ("/v1/outcomes", {"id": ID, "decision": "pay", "truth": 1, "when": "yesterday"}, "when is no time"),

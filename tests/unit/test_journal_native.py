@@ -157,7 +157,7 @@ def test_an_erasure_is_recorded_by_token_and_the_log_still_verifies(folder):
 
 def test_an_unknown_subject_is_not_erased_and_its_value_is_not_repeated(run, folder):
     code, _, told = run("erase", "card-4242", "--by", "ana", "--why", "asked")
-    assert (code, "nothing is recorded of this subject" in told, "4242" in told) == (3, True, False)
+    assert (code, "the journal has no record of this subject" in told, "4242" in told) == (3, True, False)
     assert list(JournalLog(folder).records(kinds=["erased"])) == []
 
 

@@ -139,7 +139,7 @@ def test_whoever_looks_on_sees_when_measuring_is_about_to_begin(echo, changes, p
 
 
 def test_what_is_no_histogram_is_refused_by_its_place():
-    with pytest.raises(RefusedError, match="histogram 0 cannot be read"):
+    with pytest.raises(RefusedError, match="cannot read histogram 0"):
         read_histograms(["nonsense"])
 
 

@@ -111,7 +111,7 @@ def test_a_profile_is_written_where_it_was_asked_for_and_only_once(folder, tmp_p
     written = model.end_profile()
     assert written.parent == tmp_path
     assert '"MatMul"' in written.read_text() or '"Gemm"' in written.read_text()
-    with pytest.raises(InvalidInputError, match="nothing is being profiled"):
+    with pytest.raises(InvalidInputError, match="no profile is running"):
         model.end_profile()
 
 

@@ -249,10 +249,10 @@ assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, head) == 0
 @pytest.mark.parametrize(
     ("before", "why", "next_step"),
     [
-        (NO_LANDLOCK, "there is no Landlock here", "Linux 5.13 or newer"),
+        (NO_LANDLOCK, "Landlock is not available here", "Linux 5.13 or newer"),
         (
             "import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()",
-            "this process has 2 threads already",
+            "this process already has 2 threads",
             "load it in Python yourself",
         ),
     ],

@@ -66,6 +66,14 @@ BAD = {
         "crates/plane/src/stages/parse.rs:3 quiet-stages tracing::",
     ),
     "a mark without an issue": ({"x.py": '"""X."""\nA = 1  # ' + "TO" + "DO later\n"}, "x.py:2 mark"),
+    "dialect in a comment, over its line's end": (
+        {"crates/core/src/x.rs": "//! X.\n\n/// A caller that is\n/// told no.\npub const A: u8 = 1;\n"},
+        "crates/core/src/x.rs:3 plain-words 'is told'",
+    ),
+    "dialect in a message": (
+        {"crates/core/src/x.rs": '//! X.\npub const A: &str = "the file lies in the folder";\n'},
+        "crates/core/src/x.rs:2 plain-words 'lies in'",
+    ),
     "no forbid(unsafe_code)": ({"crates/core/src/lib.rs": "//! Core.\n"}, "crates/core/src/lib.rs:1 unsafe"),
     "forbid only in a comment": (
         {"crates/core/src/lib.rs": "//! Core.\n// " + FORBID},
@@ -121,6 +129,7 @@ GOOD = {
         "pub const B: char = '\"';\npub fn f<'a>(x: &'a str) -> &'a str {\n    x /* { dbg!() */\n}\n"
     ),
     "a function of seventy lines is allowed": "//! X.\n" + rust_function("walk", 70),
+    "plain words are allowed": "//! X.\n// The caller gets an error; the file is in the folder.\n",
     "a mark with its issue is allowed": "//! X.\n// " + "TO" + "DO(#12): more\n",
 }
 

@@ -1,4 +1,4 @@
-//! Time as the walk sees it: monotonic nanoseconds since the process began, or a hand-moved clock in tests.
+//! Monotonic time: nanoseconds since process start, or a manual clock in tests.
 //!
 //! Wall-clock time does not belong here: it may step, and no duration may be computed from it.
 
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// The time from `earlier` to `self`; zero when the two are out of order.
+    /// The time from `earlier` to `self`; zero if they are out of order.
     pub fn since(self, earlier: Nanos) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
@@ -21,7 +21,7 @@ impl Nanos {
     }
 }
 
-/// A duration in whole nanoseconds; beyond 584 years, the most that fit.
+/// Converts a duration to whole nanoseconds, saturating at 584 years.
 pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -32,7 +32,7 @@ enum Source {
     Manual(Arc<AtomicU64>),
 }
 
-/// Where time comes from. Cloning is cheap, and clones agree.
+/// A source of monotonic time. Cloning is cheap, and clones agree.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -41,7 +41,7 @@ impl Clock {
         Clock(Source::System(Instant::now()))
     }
 
-    /// A clock that moves only by [`Clock::advance`], for simulation and tests.
+    /// A clock that only [`Clock::advance`] moves, for simulation and tests.
     pub fn manual() -> Clock {
         Clock(Source::Manual(Arc::new(AtomicU64::new(0))))
     }
@@ -53,7 +53,7 @@ impl Clock {
         }
     }
 
-    /// Moves a manual clock; a system clock cannot be moved and is left alone.
+    /// Moves a manual clock. Has no effect on a system clock.
     pub fn advance(&self, duration: Duration) {
         if let Source::Manual(manual) = &self.0 {
             manual.fetch_add(nanos(duration), Ordering::Relaxed);

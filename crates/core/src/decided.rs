@@ -1,4 +1,4 @@
-//! What a decision is when it is made, before it is written in the caller's protocol.
+//! A decision in neutral form, before a protocol encodes it.
 
 use crate::{Digest, FaultKind, Stage};
 use bytestring::ByteString;
@@ -13,7 +13,7 @@ use std::time::Duration;
 pub struct DecisionId(pub u128);
 
 impl DecisionId {
-    /// `random` gives the bits that are not time, version or variant.
+    /// `random` supplies the bits that are not time, version or variant.
     pub const fn new(unix_ms: u64, random: u128) -> DecisionId {
         const VERSION: u128 = 7 << 76;
         const VARIANT: u128 = 2 << 62;
@@ -39,37 +39,37 @@ impl fmt::Debug for DecisionId {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a decision's id is a UUID: 32 hex digits with four dashes")]
-pub struct NoDecisionId;
+#[error("a decision id is a UUID: 32 hex digits with four dashes")]
+pub struct InvalidDecisionId;
 
 impl FromStr for DecisionId {
-    type Err = NoDecisionId;
+    type Err = InvalidDecisionId;
 
-    /// As it is written, and nothing else: one id has one text.
-    fn from_str(text: &str) -> Result<DecisionId, NoDecisionId> {
+    /// Accepts only the canonical form, so that one id has one text.
+    fn from_str(text: &str) -> Result<DecisionId, InvalidDecisionId> {
         let digits: String = text.split('-').collect();
-        let id = u128::from_str_radix(&digits, 16).map(DecisionId).map_err(|_| NoDecisionId)?;
-        if id.to_string().eq_ignore_ascii_case(text) { Ok(id) } else { Err(NoDecisionId) }
+        let id = u128::from_str_radix(&digits, 16).map(DecisionId).map_err(|_| InvalidDecisionId)?;
+        if id.to_string().eq_ignore_ascii_case(text) { Ok(id) } else { Err(InvalidDecisionId) }
     }
 }
 
-/// Why a decision came out as it did.
+/// A reason for a decision's outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reason {
     pub code: Arc<str>,
     pub text: Option<Arc<str>>,
-    /// From the model: the field or feature, and how far it moved the score. None: a rule's.
+    /// The field or feature and its contribution to the model's score. None for a rule's reason.
     pub contribution: Option<(Arc<str>, f64)>,
 }
 
-/// What was done instead of failing; a bounded metric label.
+/// The fallback used after a failure; a bounded metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
     Retry,
     Rules,
     Previous,
     Outcome,
-    /// Refused as overload. Counted, and never in an answer: there is none.
+    /// Rejected as overload. Counted, but never in a response, because there is none.
     Shed,
 }
 
@@ -92,7 +92,7 @@ impl Remedy {
     }
 }
 
-/// That something failed and what was done instead.
+/// The failure and the remedy applied to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remedied {
     pub cause: FaultKind,
@@ -100,35 +100,35 @@ pub struct Remedied {
     pub remedy: Remedy,
 }
 
-/// One field that is not as the schema wants it.
+/// One field that does not match the schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldFault {
     pub field: ByteString,
-    /// What stands there, as JSON and cut to a readable length; none: it is missing.
+    /// The value sent, as JSON truncated to a readable length; none if the field is missing.
     pub is: Option<String>,
     pub allowed: String,
 }
 
-/// A row's decision.
+/// The decision for one row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decided {
     pub id: DecisionId,
     pub outcome: Arc<str>,
     pub band: Option<Arc<str>>,
     pub score: Option<f64>,
-    /// Each model's own score, where there are several.
+    /// Each model's own score, if there are several models.
     pub scores: SmallVec<[(Arc<str>, f64); 2]>,
     pub reasons: SmallVec<[Reason; 4]>,
-    /// The variant that gave the score.
+    /// The variant that produced the score.
     pub variant: Option<Arc<str>>,
     pub remedy: Option<Remedied>,
 }
 
-/// What became of one row: its decision, or the faults of its fields, or why nothing could be decided.
+/// The result of one row: a decision, field faults, or a row fault.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "nearly every row is decided, and a box would be an allocation for each"
+    reason = "nearly every row has a decision, and a box would cost an allocation for each"
 )]
 pub enum RowOutcome {
     Decided(Decided),
@@ -142,7 +142,7 @@ pub struct DecidedRow {
     pub outcome: RowOutcome,
 }
 
-/// A version of a model that took part.
+/// A model version that took part in the decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecidedBy {
     pub model: Arc<str>,
@@ -150,34 +150,36 @@ pub struct DecidedBy {
     pub digest: Digest,
 }
 
-/// The answer to one request for decisions.
+/// The response to one decision request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decisions {
     pub decision: Arc<str>,
-    /// The caller sent one row, and not a list.
+    /// The caller sent a single row, not a list.
     pub single: bool,
     pub rows: Vec<DecidedRow>,
     pub models: Arc<[DecidedBy]>,
-    /// Of the whole decision; those of two of its parts follow.
+    /// The digest of the whole decision; the next two cover parts of it.
     pub document: Digest,
     pub policy: Digest,
     pub schema: Digest,
-    /// An earlier request with the same idempotency key was decided so.
+    /// The response repeats an earlier decision with the same idempotency key.
     pub repeated: bool,
-    /// How long each stage took until now, where the caller asked.
+    /// The duration of each stage so far, if the caller requested timings.
     pub timings: Option<[Option<Duration>; Stage::COUNT]>,
 }
 
-/// A text in JSON: at worst each of its bytes is escaped, `\u0000`.
+/// The size of a JSON text; in the worst case every byte is escaped as `\u0000`.
 fn text_size(text: &str) -> usize {
     text.len() * 6 + 2
 }
 
-/// What stands around the texts of each row, reason, score or field in an answer, at most: keys, numbers, ids, digests.
+/// Maximum bytes around the texts of one row, reason, score or field.
+///
+/// Covers keys, numbers, ids and digests.
 const ITEM_BYTES: usize = 512;
 
 impl Decisions {
-    /// Bytes that the answer takes at most, whichever protocol it is written in.
+    /// The maximum size of the response in bytes, in any protocol.
     pub fn size_max(&self) -> usize {
         let models = self.models.iter().map(|by| ITEM_BYTES + text_size(&by.model) + text_size(&by.version));
         let rows = self.rows.iter().map(DecidedRow::size_max);
@@ -240,7 +242,7 @@ mod tests {
         for text in
             ["", "-", "0192f6c1", "0192f6c123457fffbfffffffffffffff", "+0192f6c-2345-7fff-bfff-ffffffffffff"]
         {
-            assert_eq!(text.parse::<DecisionId>(), Err(NoDecisionId), "{text}");
+            assert_eq!(text.parse::<DecisionId>(), Err(InvalidDecisionId), "{text}");
         }
     }
 }

@@ -1,23 +1,23 @@
-//! The seam between the walk and the protocols: a request in neutral form, an answer in neutral form, and the trait
-//! by which each protocol turns bytes into the one and the other into its reply.
+//! The boundary between the walk and the protocols.
 //!
-//! The walk is written once against `Dialect`; what is particular to JSON or protobuf lives in the `wire` crate.
+//! A protocol implements `Dialect`: it parses bytes into a neutral request and encodes a neutral response.
+//! The walk is written once against that trait; JSON and protobuf details live in the `wire` crate.
 
-use crate::{Decisions, Fault, Priority, RegionSpan, RequestLimits, TakeRows, Tensor};
+use crate::{Decisions, Fault, Priority, RegionSpan, RequestLimits, RowSink, Tensor};
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// A model as a caller names it. Without a version, the deployment's route decides.
+/// A model as the caller names it. Without a version, the deployment's route selects one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelRef {
     pub name: ByteString,
     pub version: Option<ByteString>,
 }
 
-/// How a request came in; a bounded metric label.
+/// The protocol of a request; a bounded metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     Http,
@@ -39,120 +39,131 @@ impl Protocol {
     }
 }
 
-/// One output that the caller asked for, and how.
+/// One requested output and its encoding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RequestedOutput {
     pub name: ByteString,
-    /// Whether as raw bytes, where the protocol leaves the choice.
+    /// Whether to send raw bytes, if the protocol leaves the choice.
     pub binary: Option<bool>,
-    /// So many of the highest scores with their classes, instead of the tensor; 0: the tensor.
+    /// Return this many top scores with their classes instead of the tensor; 0 returns the tensor.
     pub classes: u32,
-    /// Where the tensor is to be put, instead of into the answer.
+    /// The shared-memory destination of the tensor, instead of the response.
     pub region: Option<RegionSpan>,
 }
 
-/// A parsed inference request, free of its protocol.
+/// A parsed inference request, independent of its protocol.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InferRequest {
     pub model: ModelRef,
     pub id: Option<ByteString>,
     pub inputs: Vec<Tensor>,
-    /// A raw binary request: the whole body is the model's only input, and `inputs` is empty. Only the model knows what its
-    /// name, type and shape are.
+    /// A raw binary request: the whole body is the model's only input, and `inputs` is empty.
+    ///
+    /// Only the model knows the input's name, type and shape.
     pub whole: Option<Bytes>,
     /// Empty means all outputs, in the model's order.
     pub outputs: SmallVec<[RequestedOutput; 4]>,
-    /// The default for outputs that do not say.
+    /// The default for outputs that do not specify an encoding.
     pub binary_outputs: bool,
-    /// How long the caller waits, from the request's arrival; none: as long as it takes.
+    /// The caller's timeout, from the request's arrival; none means no limit.
     pub timeout: Option<Duration>,
     pub priority: Priority,
 }
 
-/// What the model gave, before it is written in the caller's protocol.
+/// A model's outputs, before a protocol encodes them.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer<'a> {
     pub model: &'a str,
     pub version: &'a str,
     pub id: Option<&'a str>,
     pub outputs: &'a [Tensor],
-    /// Which of the outputs the caller gets, in this order.
-    pub places: &'a [Place],
+    /// The outputs to return, in this order.
+    pub places: &'a [OutputSlot],
 }
 
-/// One output of an answer: which of the model's, and how it goes back.
+/// One output of a response: its index in the model and its encoding.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct OutputSlot {
     pub output: usize,
     pub raw: bool,
-    /// Where the dialect writes it; the answer then has its head only.
+    /// The region that the dialect writes the tensor to. The response then contains only its header.
     pub region: Option<RegionSpan>,
 }
 
 impl<'a> Answer<'a> {
-    /// The outputs that the caller gets, in order. A place without an output gives none.
-    pub fn each(&self) -> impl Iterator<Item = (&'a Tensor, &'a Place)> + Clone {
+    /// The outputs to return, in order. Skips a slot without an output.
+    pub fn each(&self) -> impl Iterator<Item = (&'a Tensor, &'a OutputSlot)> + Clone {
         let outputs = self.outputs;
         self.places.iter().filter_map(move |place| Some((outputs.get(place.output)?, place)))
     }
 }
 
-/// A protocol's grammar. Implementations hold what the request's head said (path, lengths) and nothing else.
+/// A protocol's grammar. Implementations hold only facts from the request's head (path, lengths).
 pub trait Dialect {
     type Reply;
 
-    /// The model that is asked for, where the head or a glance at the body tells: a request that cannot be served is then
-    /// refused before it is parsed, and is counted under its model whatever becomes of it. Where it names a model, it is the
-    /// one that `parse` finds.
+    /// The requested model, if the head or a quick look at the body reveals it.
+    ///
+    /// The walk can then reject a request before parsing it, and counts it under its model in any case. If
+    /// this returns a model, `parse` must return the same one.
     fn model(&self, body: &Bytes) -> Option<Cow<'_, ModelRef>>;
 
-    /// Whether the body may have this request parameter, as far as a glance tells: a request that is refused by its head is
-    /// not parsed.
+    /// Whether the body may contain this parameter, judging by a quick search.
+    ///
+    /// Used for requests that are rejected by their head and therefore never parsed.
     fn mentions(&self, body: &Bytes, parameter: &str) -> bool;
 
-    /// Reads a request. `spare` is empty; the inputs go into it, so that its capacity is used again.
+    /// Parses a request. `spare` is empty; it receives the inputs, so that its capacity is reused.
     fn parse(&self, body: &Bytes, limits: &RequestLimits, spare: Vec<Tensor>) -> Result<InferRequest, Fault>;
 
-    /// Bytes that an answer takes at most, known before any of them is written.
+    /// The maximum size of a response in bytes, known before it is encoded.
     fn size_max(&self, answer: &Answer<'_>) -> usize;
 
-    /// Writes an answer into `out`, which is empty, and takes what it wrote: the rest of its capacity is used again.
-    /// It may still fail: JSON has no NaN.
+    /// Encodes a response into `out`, which is empty, and splits off what it wrote.
+    ///
+    /// The remaining capacity is reused. Encoding may fail: JSON has no NaN.
     fn answer(&self, answer: &Answer<'_>, out: &mut BytesMut) -> Result<Self::Reply, Fault>;
 
     fn refuse(&self, fault: &Fault) -> Self::Reply;
 }
 
-/// What a request for decisions says beside its rows.
+/// The options of a decision request, without its rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RowsAsk {
-    /// One row, and not a list: its decision is the answer.
+pub struct RowsOptions {
+    /// A single row, not a list: the response is its decision.
     pub single: bool,
-    /// Reasons are wanted, whatever the outcome.
+    /// Return reasons for every outcome.
     pub explain: bool,
     pub timings: bool,
-    /// A retry with the same key gets the same decision.
+    /// A retry with the same key returns the same decision.
     pub idempotency_key: Option<ByteString>,
-    /// How long the caller waits, from the request's arrival; none: as long as it takes.
+    /// The caller's timeout, from the request's arrival; none means no limit.
     pub timeout: Option<Duration>,
     pub priority: Priority,
 }
 
-/// A protocol's grammar for decisions. Like `Dialect`: what the request's head said, and nothing else.
+/// A protocol's grammar for decisions. Like `Dialect`, it holds only facts from the request's head.
 pub trait DecisionDialect {
     type Reply;
 
-    /// The decision that is asked for, by the head.
+    /// The requested decision, taken from the head.
     fn decision(&self) -> &str;
 
-    /// Whether the head has an idempotency key: the answer may be there already.
+    /// Whether the head has an idempotency key: the response may exist already.
     fn keyed(&self) -> bool;
 
-    /// Reads the rows and hands them over one by one. What is wrong with a field is its row's fault and the reader's to
-    /// keep; the fault that is given here is one of the whole request.
-    fn rows(&self, body: &Bytes, limits: &RequestLimits, take: &mut dyn TakeRows) -> Result<RowsAsk, Fault>;
+    /// Parses the rows and passes them to `take` one by one.
+    ///
+    /// `take` stores field faults with their row. The fault returned here concerns the whole request.
+    fn rows(
+        &self,
+        body: &Bytes,
+        limits: &RequestLimits,
+        take: &mut dyn RowSink,
+    ) -> Result<RowsOptions, Fault>;
 
-    /// Writes an answer into `out`, which is empty, and takes what it wrote: the rest of its capacity is used again.
+    /// Encodes a response into `out`, which is empty, and splits off what it wrote. The remaining capacity is
+    /// reused.
     fn answer(&self, decisions: &Decisions, out: &mut BytesMut) -> Result<Self::Reply, Fault>;
 
     fn refuse(&self, fault: &Fault) -> Self::Reply;
@@ -173,7 +184,7 @@ mod tests {
             data: data.clone(),
         });
         let places =
-            [(2, true), (0, false), (7, true)].map(|(output, raw)| Place { output, raw, region: None });
+            [(2, true), (0, false), (7, true)].map(|(output, raw)| OutputSlot { output, raw, region: None });
         let answer = Answer { model: "m", version: "1", id: None, outputs: &outputs, places: &places };
         let each: Vec<_> = answer.each().map(|(tensor, place)| (&*tensor.name, place.raw)).collect();
         assert_eq!(each, [("c", true), ("a", false)]);

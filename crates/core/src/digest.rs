@@ -1,4 +1,4 @@
-//! SHA-256 digests as they are written everywhere: `sha256:` and 64 lower-case hex digits.
+//! SHA-256 digests in their one written form: `sha256:` and 64 lower-case hex digits.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use sha2::Digest as _;
@@ -18,7 +18,7 @@ impl Digest {
         Digest(sha2::Sha256::digest(bytes).into())
     }
 
-    /// The digest of everything that `reader` still gives, read in bounded pieces.
+    /// The digest of the rest of `reader`, read in bounded chunks.
     pub fn of_reader(mut reader: impl Read) -> std::io::Result<Digest> {
         let mut hasher = sha2::Sha256::new();
         let mut piece = vec![0; 256 * 1024];
@@ -31,7 +31,7 @@ impl Digest {
         }
     }
 
-    /// The digest of several parts: each is preceded by its length, so that no other parts have it.
+    /// The digest of several parts. Each is prefixed with its length, so that the split is unambiguous.
     pub fn of_parts(write: impl FnOnce(&mut dyn FnMut(&[u8]))) -> Digest {
         let mut hasher = sha2::Sha256::new();
         write(&mut |part| {
@@ -45,7 +45,7 @@ impl Digest {
         &self.0
     }
 
-    /// The 64 hex digits alone, as used in file names.
+    /// The 64 hex digits without prefix, as used in file names.
     pub fn hex(&self) -> String {
         self.digits().map(char::from).collect()
     }
@@ -57,7 +57,7 @@ impl Digest {
 }
 
 impl fmt::Display for Digest {
-    /// Without memory of its own: answers have several of these.
+    /// Formats without allocating: a response has several digests.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut hex = [0; 64];
         hex.iter_mut().zip(self.digits()).for_each(|(place, digit)| *place = digit);

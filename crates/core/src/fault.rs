@@ -1,12 +1,12 @@
-//! What can go wrong with one request, and the ONE table that says what each kind means on every surface.
+//! Faults of one request, and the ONE table that maps each kind to every surface.
 //!
-//! A fault names its stage and whom to blame; which remedy it gets is the deployment's to declare, not the fault's.
+//! A fault names its stage and its blame. The deployment declares the remedy, not the fault.
 
 use crate::{FieldFault, Stage};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Who has to act on a fault.
+/// The party that must act on a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
     Client,
@@ -22,7 +22,7 @@ impl Blame {
     }
 }
 
-/// How a walk ended. `received` is always the sum of these.
+/// The outcome of a walk. `received` is always the sum of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     Answered,
@@ -101,7 +101,7 @@ pub enum FaultKind {
     Panicked,
 }
 
-/// One row of the table: what a kind of fault is called and how each surface shows it.
+/// One row of the table: the name of a fault kind and its code on each surface.
 struct Row {
     label: &'static str,
     http: u16,
@@ -233,16 +233,16 @@ impl FaultKind {
     }
 }
 
-/// One request's fault. The text is for a person: lower case, no full stop, says what to do next.
+/// The fault of one request. The text is for people: lower case, no full stop, with the next step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
 pub struct Fault {
     pub kind: FaultKind,
     pub stage: Stage,
     pub text: Cow<'static, str>,
-    /// How long the caller should stay away, where trying again makes sense: an estimate of ours, not a constant.
+    /// When to retry, if a retry makes sense: an estimate, not a constant.
     pub retry_after: Option<Duration>,
-    /// The fields that are not as a decision's schema wants them; empty for every other kind, and then without memory.
+    /// The fields that violate a decision's schema. Empty for other kinds, and then without allocation.
     pub fields: Box<[FieldFault]>,
 }
 
@@ -251,13 +251,14 @@ impl Fault {
         Fault { kind, stage, text: text.into(), retry_after: None, fields: Box::default() }
     }
 
-    /// The same fault, with advice on when to come again.
+    /// Adds a retry delay to the fault.
     pub fn retry_after(self, wait: Duration) -> Fault {
         Fault { retry_after: Some(wait), ..self }
     }
 
-    /// A row that does not hold to its decision's schema. By name: protobuf's maps have no order, and every protocol tells
-    /// the same.
+    /// A row that violates its decision's schema.
+    ///
+    /// Sorted by name: protobuf maps have no order, and every protocol must report the same text.
     pub fn fields_invalid(stage: Stage, mut fields: Vec<FieldFault>) -> Fault {
         fields.sort_by(|a, b| a.field.cmp(&b.field));
         let each: Vec<_> =
@@ -267,17 +268,17 @@ impl Fault {
         Fault { fields: fields.into(), ..Fault::new(FaultKind::FieldsInvalid, stage, text) }
     }
 
-    /// A request whose bytes do not say what they must; always found while parsing.
+    /// A request with malformed bytes. Always raised while parsing.
     pub fn malformed(text: impl Into<Cow<'static, str>>) -> Fault {
         Fault::new(FaultKind::MalformedRequest, Stage::Parse, text)
     }
 
-    /// Well-formed input that this model does not take.
+    /// Well-formed input that this model does not accept.
     pub fn invalid_input(stage: Stage, text: impl Into<Cow<'static, str>>) -> Fault {
         Fault::new(FaultKind::InvalidInput, stage, text)
     }
 
-    /// A feature that is switched off, or that this server does not have; found while parsing.
+    /// A feature that is disabled or not supported by this server. Raised while parsing.
     pub fn not_offered(text: impl Into<Cow<'static, str>>) -> Fault {
         Fault::new(FaultKind::NotOffered, Stage::Parse, text)
     }

@@ -1,6 +1,6 @@
-//! The nouns that every room of flyball shares: stages, faults, tensors, requests, the Snapshot, time.
+//! The types that all crates share: stages, faults, tensors, requests, the Snapshot, time.
 //!
-//! Knows nothing of sockets, of ONNX Runtime or of Python; it must stay cheap to depend on.
+//! Knows nothing of sockets, ONNX Runtime or Python. It must stay cheap to depend on.
 #![forbid(unsafe_code)]
 
 mod clock;
@@ -21,15 +21,16 @@ pub mod snapshot;
 mod stage;
 mod statistics;
 mod tensor;
-mod wall;
+mod wall_clock;
 
 pub use clock::{Clock, Nanos, nanos};
 pub use decided::{
-    Decided, DecidedBy, DecidedRow, DecisionId, Decisions, FieldFault, NoDecisionId, Reason, Remedied,
+    Decided, DecidedBy, DecidedRow, DecisionId, Decisions, FieldFault, InvalidDecisionId, Reason, Remedied,
     Remedy, RowOutcome,
 };
 pub use dialect::{
-    Answer, DecisionDialect, Dialect, InferRequest, ModelRef, Place, Protocol, RequestedOutput, RowsAsk,
+    Answer, DecisionDialect, Dialect, InferRequest, ModelRef, OutputSlot, Protocol, RequestedOutput,
+    RowsOptions,
 };
 pub use digest::{Digest, DigestError};
 pub use fault::{Blame, Fault, FaultKind, GrpcCode, Outcome};
@@ -38,11 +39,13 @@ pub use printable::printable;
 pub use priority::Priority;
 pub use private::{private_file, private_folder};
 pub use record::{CallerIndex, DecisionRecord, Meters, RunRecord, Shadow, Shadowed, Sink, WalkRecord};
-pub use recorder::{Entry, EntryKind, LaneRecorder, Recorder, Registered, Served, Ticket, Unkept};
+pub use recorder::{
+    JournalRecord, LaneRecorder, RecordKind, Recorder, Registered, Served, Ticket, Unavailable,
+};
 pub use region::{Region, RegionSpan};
-pub use rights::{Access, Granted, NoRight, Right, Verb};
-pub use rows::{Scalar, TakeRows, Way, WindowOp};
+pub use rights::{Access, Granted, InvalidRight, Right, Verb};
+pub use rows::{RowRoute, RowSink, Scalar, WindowOp};
 pub use stage::Stage;
 pub use statistics::{ModelStatistics, Timed};
 pub use tensor::{DataType, Shape, Tensor, TensorData, TensorSpec};
-pub use wall::Wall;
+pub use wall_clock::WallClock;

@@ -1,17 +1,19 @@
 //! Bounds on one request that the parsers check before they allocate.
 
-/// What a request may ask for at most, whatever its body's size.
+/// The limits of one request, independent of its body's size.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestLimits {
     pub tensors_max: usize,
     pub rank_max: usize,
-    /// Bytes that one request's tensors may take once decoded. JSON `0,` is two bytes and decodes to eight, so
-    /// the body limit alone does not bound this.
+    /// Maximum decoded size of a request's tensors, in bytes.
+    ///
+    /// JSON `0,` is two bytes and decodes to eight, so the body limit alone does not bound this.
     pub tensor_bytes_max: usize,
-    /// Bytes of shared memory that one request's inputs may lie in. They are copied like a body, so they are bounded like one.
+    /// Maximum shared memory that a request's inputs may use, in bytes. Inputs are copied like a body, so
+    /// they are bounded like one.
     pub region_bytes_max: usize,
     pub name_bytes_max: usize,
-    /// Rows of one request for decisions.
+    /// Maximum rows of one decision request.
     pub decision_rows_max: usize,
 }
 

@@ -1,17 +1,19 @@
-//! Text for a terminal or a log, whoever wrote it: characters that would move the cursor, change the reading direction or begin
-//! another line are shown as escapes. Must not know where it is printed.
+//! Escapes untrusted text for a terminal or a log.
+//!
+//! Characters that would move the cursor, change the reading direction or start a new line become escapes.
+//! Must not know where the text is printed.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// The text with such characters written as JSON escapes.
+/// Returns the text with control characters written as JSON escapes.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(acts) {
+    if !text.contains(is_control) {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::with_capacity(text.len() + 16);
     for character in text.chars() {
-        if acts(character) {
+        if is_control(character) {
             // Writing to a string cannot fail.
             let _ = write!(escaped, "\\u{:04x}", u32::from(character));
         } else {
@@ -21,8 +23,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// Controls (C0, DEL and C1), separators of lines and paragraphs, marks and overrides of direction.
-fn acts(character: char) -> bool {
+/// Matches controls (C0, DEL, C1), line and paragraph separators, and direction marks and overrides.
+fn is_control(character: char) -> bool {
     character.is_control()
         || matches!(
             character,

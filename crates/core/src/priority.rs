@@ -1,6 +1,6 @@
-//! How urgent a request is, as its caller says: a bounded class that queues and meters can count by.
+//! The priority that a caller gives a request: a bounded class for queues and metrics.
 
-/// Requests of a higher class are taken first where there is a choice; none is starved.
+/// A priority class. Higher classes run first, but none starves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Priority {
     High,
@@ -12,7 +12,7 @@ pub enum Priority {
 impl Priority {
     pub const ALL: [Priority; 3] = [Priority::High, Priority::Normal, Priority::Low];
 
-    /// The class for a V2 request's `priority` parameter: 0 asks for the default, 1 is the most urgent.
+    /// Maps a V2 `priority` parameter: 0 is the default, 1 the most urgent.
     pub const fn from_v2(level: u64) -> Priority {
         match level {
             1 => Priority::High,

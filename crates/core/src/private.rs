@@ -1,14 +1,16 @@
-//! Folders and files that only their owner may read, whatever the umask says. Knows nothing of what is kept in them.
+//! Directories and files that only their owner can read, whatever the umask. Knows nothing of their contents.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// What the group and others may do.
+/// The permission bits of group and others.
 const OTHERS: u32 = 0o077;
 
-/// Makes the folder, and those above it, for its owner alone. Gives a warning where it exists and others may use it.
+/// Creates the directory and its parents for the owner alone.
+///
+/// Returns a warning if it exists and other users can open it.
 pub fn private_folder(path: &Path) -> io::Result<Option<String>> {
     if let Ok(facts) = path.metadata() {
         let mode = facts.permissions().mode() & 0o777;
@@ -20,7 +22,9 @@ pub fn private_folder(path: &Path) -> io::Result<Option<String>> {
     Ok(None)
 }
 
-/// Opens a file to read and write, made where there is none. One of ours that others could read is closed to them.
+/// Opens a file for reading and writing; creates it if needed.
+///
+/// Removes other users' permissions from a file that we own.
 pub fn private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;

@@ -1,78 +1,78 @@
-//! What one walk leaves behind, and the trait by which it is handed on. Offering never waits.
+//! Measurements of one walk, and the trait that receives them. Recording never waits.
 
 use crate::{FaultKind, Nanos, Outcome, Protocol, Remedied, Stage};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Who asked, as a place among counters: bounded, whatever the callers' file says.
+/// A caller's index among the counters: bounded, whatever the callers file contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallerIndex(pub u32);
 
 impl CallerIndex {
-    /// Nobody that is known, where somebody must be.
+    /// An unknown caller where authentication is required.
     pub const NONE: CallerIndex = CallerIndex(0);
-    /// Nobody that is known, where that is allowed.
+    /// An unknown caller where anonymous access is allowed.
     pub const ANONYMOUS: CallerIndex = CallerIndex(1);
-    /// The first that a callers' file gives out.
+    /// The first index assigned to a caller of the callers file.
     pub const FIRST: usize = 2;
 }
 
-/// The measurements of one finished walk. `M` names the model in the sink's own terms.
+/// The measurements of one finished walk. `M` is the sink's type for a model.
 #[derive(Clone, Debug)]
 pub struct WalkRecord<'a, M> {
-    /// `None` when no model was found for the request.
+    /// `None` if no model was found for the request.
     pub model: Option<&'a M>,
     pub protocol: Protocol,
     pub caller: CallerIndex,
     pub outcome: Outcome,
     pub fault: Option<(FaultKind, Stage)>,
-    /// Rows that its model was to run; zero for walks that did not get that far.
+    /// Rows to run; zero for walks that ended earlier.
     pub rows: usize,
     pub ended: Nanos,
     pub total: Duration,
-    /// How long each stage took; `None` for stages that the walk did not reach.
+    /// The duration of each stage; `None` for stages that the walk did not reach.
     pub stages: [Option<Duration>; Stage::COUNT],
 }
 
-/// One run of a model, for one request or for several.
+/// One run of a model, for one or several requests.
 #[derive(Clone, Copy, Debug)]
 pub struct RunRecord {
     pub rows: usize,
-    /// The rows that it might have carried.
+    /// The maximum number of rows that the run could have had.
     pub rows_max: usize,
     pub took: Duration,
     pub succeeded: bool,
 }
 
-/// What became of one row that was to be decided. Rows that are answered from memory are none.
+/// The result of one row to decide. Excludes rows answered from the idempotency cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecisionRecord {
-    /// By its place among the decision's outcomes; none: it was not decided.
+    /// The index of the outcome in the decision; none if the row was not decided.
     pub outcome: Option<usize>,
     pub remedy: Option<Remedied>,
 }
 
-/// What ran beside a decision and was compared with it.
+/// A shadow that ran in the background and was compared with the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shadow {
     Variant,
     Policy,
 }
 
-/// What came of it for one row.
+/// The result of a shadow for one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shadowed {
-    /// There was no room for it.
+    /// The shadow was skipped for lack of capacity.
     Dropped,
     Failed,
-    /// `apart`: how far its score was from the one that counted; zero for a policy.
+    /// `apart` is the absolute difference of the scores; zero for a policy.
     Compared {
         agrees: bool,
         apart: f64,
     },
 }
 
-/// Where walks are recorded. One sink belongs to one lane; it must not block and must not fail.
+/// Receives walk records. A sink belongs to one lane; it must not block or fail.
 pub trait Sink {
     type Model;
 
@@ -82,19 +82,19 @@ pub trait Sink {
 
     fn batch(&self, model: &Self::Model, run: &RunRecord);
 
-    /// For each row that was decided, or should have been.
+    /// Records each row that was decided or should have been.
     fn decided(&self, decision: &Self::Model, row: &DecisionRecord);
 
-    /// Rows that got the answer of an earlier request, by its idempotency key.
+    /// Rows that got the response of an earlier request through its idempotency key.
     fn repeated(&self, decision: &Self::Model, rows: usize);
 
     fn shadowed(&self, decision: &Self::Model, of: Shadow, row: Shadowed);
 }
 
-/// Makes what measures models and decisions: `M` is the sink's own.
+/// Creates meters for models and decisions. `M` is the sink's type.
 pub trait Meters<M>: Send + Sync {
     fn model(&self, name: &str, version: &str) -> Arc<M>;
 
-    /// Of a whole decision: its walks, and its rows by outcome, which a record names by its place here.
+    /// Creates a meter for a decision: its walks, and its rows by outcome index.
     fn decision(&self, name: &str, outcomes: &[Arc<str>]) -> Arc<M>;
 }

@@ -1,33 +1,36 @@
-//! What keeps decisions, as the walk sees it. A place for a record is held before anything is computed for it, so that a
-//! decision that must be recorded is never made in vain; what is offered is taken.
+//! The interface between the walk and the journal.
+//!
+//! A slot for the record is reserved before anything is computed, so that no decision that must be recorded
+//! is computed for nothing. A record with a reserved slot is always accepted.
 
 use crate::{DecisionId, Digest};
 use std::task::{Context, Poll};
 
-/// Why nothing can be kept just now; a bounded label.
+/// The reason why the journal cannot store records now; a bounded label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unkept {
-    /// No room on the disk.
+pub enum Unavailable {
+    /// The disk is full.
     Full,
-    /// More waits to be written than may be lost.
+    /// More records wait to be written than may be lost.
     Behind,
-    /// The disk failed, and the file that it failed for is given up.
+    /// The disk failed, and the segment being written was abandoned.
     Broken,
-    /// Its folder or its open file was deleted, moved or replaced.
+    /// The directory or the open file was deleted, moved or replaced.
     Gone,
     Closed,
 }
 
-impl Unkept {
-    pub const ALL: [Unkept; 5] = [Unkept::Full, Unkept::Behind, Unkept::Broken, Unkept::Gone, Unkept::Closed];
+impl Unavailable {
+    pub const ALL: [Unavailable; 5] =
+        [Unavailable::Full, Unavailable::Behind, Unavailable::Broken, Unavailable::Gone, Unavailable::Closed];
 
     pub const fn label(self) -> &'static str {
         match self {
-            Unkept::Full => "full",
-            Unkept::Behind => "behind",
-            Unkept::Broken => "broken",
-            Unkept::Gone => "gone",
-            Unkept::Closed => "closed",
+            Unavailable::Full => "full",
+            Unavailable::Behind => "behind",
+            Unavailable::Broken => "broken",
+            Unavailable::Gone => "gone",
+            Unavailable::Closed => "closed",
         }
     }
 
@@ -36,90 +39,90 @@ impl Unkept {
     }
 }
 
-/// What an entry is of. The labels stand in the log, under `kind`.
+/// The kind of a record. The labels are stored in the log under `kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum EntryKind {
-    /// A row that was decided.
+pub enum RecordKind {
+    /// A decided row.
     Decision,
-    /// A row that was admitted and came to no decision.
+    /// An admitted row without a decision.
     Failed,
-    /// What a shadow made of a decision.
+    /// A shadow's result for a decision.
     Shadow,
-    /// A decision whose client had hung up.
+    /// A decision whose client disconnected.
     Undelivered,
-    /// The truth about a decision, told later.
+    /// The actual outcome of a decision, reported later.
     Outcome,
-    /// What a person decided instead, or about a decision that was left to people.
+    /// A person's decision that replaces or completes the automatic one.
     Override,
-    /// A subject's key is deleted.
+    /// A subject's key was deleted.
     Erased,
-    /// Records that must not be removed, and that they may be again.
+    /// A legal hold on records was placed or released.
     Hold,
     Release,
-    /// A decision serves from now on, as its document says.
+    /// A decision started to serve with this document.
     Served,
-    /// What a registry says serves from now on.
+    /// A registry snapshot started to serve.
     Registry,
-    /// Tensors that were sent past a decision to its model, where that is exposed.
+    /// Tensors sent directly to the model of a decision that exposes it.
     Tensors,
 }
 
-impl EntryKind {
-    pub const ALL: [EntryKind; 12] = [
-        EntryKind::Decision,
-        EntryKind::Failed,
-        EntryKind::Shadow,
-        EntryKind::Undelivered,
-        EntryKind::Outcome,
-        EntryKind::Override,
-        EntryKind::Erased,
-        EntryKind::Hold,
-        EntryKind::Release,
-        EntryKind::Served,
-        EntryKind::Registry,
-        EntryKind::Tensors,
+impl RecordKind {
+    pub const ALL: [RecordKind; 12] = [
+        RecordKind::Decision,
+        RecordKind::Failed,
+        RecordKind::Shadow,
+        RecordKind::Undelivered,
+        RecordKind::Outcome,
+        RecordKind::Override,
+        RecordKind::Erased,
+        RecordKind::Hold,
+        RecordKind::Release,
+        RecordKind::Served,
+        RecordKind::Registry,
+        RecordKind::Tensors,
     ];
 
     pub const fn label(self) -> &'static str {
         match self {
-            EntryKind::Decision => "decision",
-            EntryKind::Failed => "failed",
-            EntryKind::Shadow => "shadow",
-            EntryKind::Undelivered => "undelivered",
-            EntryKind::Outcome => "outcome",
-            EntryKind::Override => "override",
-            EntryKind::Erased => "erased",
-            EntryKind::Hold => "hold",
-            EntryKind::Release => "release",
-            EntryKind::Served => "served",
-            EntryKind::Registry => "registry",
-            EntryKind::Tensors => "tensors",
+            RecordKind::Decision => "decision",
+            RecordKind::Failed => "failed",
+            RecordKind::Shadow => "shadow",
+            RecordKind::Undelivered => "undelivered",
+            RecordKind::Outcome => "outcome",
+            RecordKind::Override => "override",
+            RecordKind::Erased => "erased",
+            RecordKind::Hold => "hold",
+            RecordKind::Release => "release",
+            RecordKind::Served => "served",
+            RecordKind::Registry => "registry",
+            RecordKind::Tensors => "tensors",
         }
     }
 }
 
-/// A record on its way to the log. Its buffers are used again.
+/// A record on its way to the log. Its buffers are reused.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    pub kind: EntryKind,
+pub struct JournalRecord {
+    pub kind: RecordKind,
     pub id: DecisionId,
-    /// The pairs of a CBOR map, without the map's own head, the kind and the id.
+    /// The pairs of a CBOR map, without the map header, the kind and the id.
     pub pairs: Vec<u8>,
     pub pairs_count: u32,
-    /// A CBOR map: what was sent, without what is personal. Empty: none. Kept beside the log where it is long.
+    /// A CBOR map: the input without personal data. Empty means none. Long inputs are stored outside the log.
     pub input: Vec<u8>,
-    /// A CBOR map of what is personal, to be encrypted under its subject's key. Empty: none.
+    /// A CBOR map of personal data, to be encrypted under the subject's key. Empty means none.
     pub personal: Vec<u8>,
-    /// Whom it is about, as text; empty: nobody but itself.
+    /// The subject's identifier as text; empty means no other subject.
     pub subject: Vec<u8>,
-    /// Somebody waits until it is on the disk.
+    /// A caller waits until the record is on disk.
     pub sync: bool,
 }
 
-impl Default for Entry {
-    fn default() -> Entry {
-        Entry {
-            kind: EntryKind::Decision,
+impl Default for JournalRecord {
+    fn default() -> JournalRecord {
+        JournalRecord {
+            kind: RecordKind::Decision,
             id: DecisionId(0),
             pairs: Vec::new(),
             pairs_count: 0,
@@ -131,77 +134,78 @@ impl Default for Entry {
     }
 }
 
-impl Entry {
+impl JournalRecord {
     pub fn clear(&mut self) {
-        let Entry { pairs, input, personal, subject, .. } = self;
+        let JournalRecord { pairs, input, personal, subject, .. } = self;
         [pairs, input, personal, subject].into_iter().for_each(Vec::clear);
         (self.pairs_count, self.sync) = (0, false);
     }
 }
 
-/// The place of an entry among those that its lane offered.
+/// The sequence number of a record within its lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
 
-/// A lane's own way to the log. Nothing here waits.
+/// A lane's interface to the journal. Nothing here waits.
 pub trait LaneRecorder {
-    /// Holds so many places, or none of them.
-    fn reserve(&self, entries: usize) -> Result<(), Unkept>;
+    /// Reserves this many slots, or none of them.
+    fn reserve(&self, records: usize) -> Result<(), Unavailable>;
 
-    /// Gives back places that were held and not used.
-    fn release(&self, entries: usize);
+    /// Releases reserved slots that were not used.
+    fn release(&self, records: usize);
 
-    /// An empty entry.
-    fn blank(&self) -> Box<Entry>;
+    /// Returns an empty record.
+    fn blank(&self) -> Box<JournalRecord>;
 
-    /// Takes an entry, and one of the places that are held.
-    fn offer(&self, entry: Box<Entry>) -> Ticket;
+    /// Submits a record and uses one reserved slot.
+    fn offer(&self, record: Box<JournalRecord>) -> Ticket;
 
-    /// Ready once the entry, and all that the lane offered before it, are on the disk, or cannot be brought there. Tells what
-    /// became of this one: those before it may have fared otherwise.
-    fn poll_kept(&self, ticket: Ticket, context: &mut Context<'_>) -> Poll<Result<(), Unkept>>;
+    /// Completes when the record and all earlier records of the lane are on disk or failed.
+    ///
+    /// Returns the result of this record: earlier ones may have had a different result.
+    fn poll_durable(&self, ticket: Ticket, context: &mut Context<'_>) -> Poll<Result<(), Unavailable>>;
 
-    /// Nobody waits any more for a decision whose entry was to be waited for. If it does not come to the disk, it will stand
-    /// in a gap record.
+    /// The caller no longer waits for this record. If it does not reach the disk, a gap record counts it.
     fn orphan(&self, ticket: Ticket);
 
-    /// So many decisions were answered without a record. They will stand in a gap record.
-    fn missed(&self, decisions: usize, why: Unkept);
+    /// Counts decisions answered without a record. A gap record will contain them.
+    fn missed(&self, decisions: usize, why: Unavailable);
 }
 
-/// How a decision serves: what its records refer to by digest.
+/// The documents of a serving decision, which its records reference by digest.
 #[derive(Clone, Debug)]
 pub struct Served {
     pub decision: String,
-    /// Of the documents that follow, as `Decisions` states it.
+    /// The digest of the following documents, as in `Decisions`.
     pub document: Digest,
     pub policy: Digest,
     pub schema: Digest,
-    /// The deployment's whole document as the Snapshot had it, JSON, and the folder that its paths start from.
+    /// The whole deployment document of the Snapshot as JSON, and the directory that its paths are relative
+    /// to.
     pub deployment: Vec<u8>,
     pub base: String,
-    /// What makes a run differ from machine to machine, JSON. Records name it by its digest.
+    /// The machine-dependent facts of a run, as JSON. Records reference it by digest.
     pub runtime: Vec<u8>,
 }
 
-/// Which event of a registry was the last when a snapshot was compiled that is applied now.
+/// The last registry event in the snapshot that is applied now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registered {
     pub sequence: u64,
     pub hash: Digest,
-    /// Of the snapshot.
+    /// The generation of the snapshot.
     pub generation: u64,
     pub environment: String,
 }
 
-/// Keeps what was decided. One recorder belongs to all lanes.
+/// Stores decisions. All lanes share one recorder.
 pub trait Recorder: Send + Sync {
-    /// On the lane's own thread, once.
+    /// Creates the lane's recorder. Called once, on the lane's thread.
     fn lane(&self, lane: usize) -> Box<dyn LaneRecorder>;
 
-    /// May wait for the disk: not for a lane.
+    /// May wait for the disk, so a lane must not call it.
     fn served(&self, served: Served);
 
-    /// And this.
+    /// May wait for the disk, so a lane must not call it.
     fn registered(&self, registered: Registered);
 }

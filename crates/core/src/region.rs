@@ -1,7 +1,7 @@
-//! A piece of shared memory that a caller registered, and the parts of it that requests read and write.
+//! A shared-memory region that a caller registered, and the spans that requests use.
 //!
-//! It is read and written as the file that it is, and never mapped: a client that truncates its region gets an error, where a
-//! mapping would end the server. How a region is found by its key is the `wire` crate's.
+//! Regions are read and written as files and never mapped: a client that truncates its region gets an error,
+//! where a mapping would kill the server with SIGBUS. The `wire` crate finds regions by key.
 
 use crate::{Fault, Stage};
 use bytes::Bytes;
@@ -10,8 +10,9 @@ use std::io::{Error, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-/// A registered region: `byte_size` bytes of `file`, from `offset` on. It lives for as long as a request uses it, also when
-/// it is no longer registered.
+/// A registered region: `byte_size` bytes of `file`, starting at `offset`.
+///
+/// It stays open while a request uses it, even after it is unregistered.
 #[derive(Debug)]
 pub struct Region {
     pub name: String,
@@ -22,7 +23,7 @@ pub struct Region {
 }
 
 impl Region {
-    /// Refuses what does not lie in the file.
+    /// Rejects a range outside the file.
     pub fn new(name: &str, key: &str, offset: u64, byte_size: u64, file: File) -> Result<Region, Fault> {
         let region = Region { name: name.to_owned(), key: key.to_owned(), offset, byte_size, file };
         let has = region.file_bytes().map_err(|error| region.failed(Stage::Parse, "looked at", &error))?;
@@ -30,15 +31,15 @@ impl Region {
             return Err(Fault::invalid_input(
                 Stage::Parse,
                 format!(
-                    "shared memory region '{name}': {byte_size} bytes from byte {offset} on are not in '{key}', which \
-                     has {has}; register no more than there is"
+                    "shared memory region '{name}': {byte_size} bytes from byte {offset} on exceed '{key}', which \
+                     has {has} bytes; register a range inside the file"
                 ),
             ));
         }
         Ok(region)
     }
 
-    /// A part of the region, `offset` bytes from its start.
+    /// A span of the region, `offset` bytes from its start.
     pub fn span(self: Arc<Region>, offset: u64, bytes: u64) -> Result<RegionSpan, Fault> {
         if offset.checked_add(bytes).is_some_and(|end| end <= self.byte_size) {
             return Ok(RegionSpan { region: self, offset, bytes });
@@ -59,7 +60,7 @@ impl Region {
     fn failed(&self, stage: Stage, done: &str, error: &Error) -> Fault {
         let why = match error.kind() {
             ErrorKind::UnexpectedEof => {
-                "it is shorter than it was when it was registered; do not truncate it".into()
+                "the file is shorter than when it was registered; do not truncate it".into()
             }
             _ => error.to_string(),
         };
@@ -68,7 +69,7 @@ impl Region {
     }
 }
 
-/// A part of a region that one tensor of a request uses. Always within the region's bounds.
+/// A span of a region that one tensor uses. Always within the region's bounds.
 #[derive(Clone, Debug)]
 pub struct RegionSpan {
     region: Arc<Region>,
@@ -90,7 +91,7 @@ impl RegionSpan {
         self.bytes
     }
 
-    /// A copy of what lies here now.
+    /// Copies the current contents.
     pub fn read(&self) -> Result<Bytes, Fault> {
         let too_long = |_| self.region.failed(Stage::Parse, "read", &ErrorKind::OutOfMemory.into());
         let mut bytes = vec![0; usize::try_from(self.bytes).map_err(too_long)?];
@@ -99,7 +100,7 @@ impl RegionSpan {
         Ok(bytes.into())
     }
 
-    /// Puts `bytes` at the start of this part; what does not fit is refused and nothing is written.
+    /// Writes `bytes` at the start of the span. If they do not fit, returns an error and writes nothing.
     pub fn write(&self, bytes: &[u8]) -> Result<(), Fault> {
         let failed = |error| self.region.failed(Stage::Respond, "written", &error);
         if bytes.len() as u64 > self.bytes {
@@ -111,20 +112,20 @@ impl RegionSpan {
             );
             return Err(Fault::invalid_input(Stage::Respond, text));
         }
-        // A write past the end of the file would make it longer again, which its owner did not ask for.
+        // A write past the end would extend the file, which its owner did not request.
         if self.start() + bytes.len() as u64 > self.region.file_bytes().map_err(failed)? {
             return Err(failed(ErrorKind::UnexpectedEof.into()));
         }
         self.region.file.write_all_at(bytes, self.start()).map_err(failed)
     }
 
-    /// In the file. Cannot overflow: the region lies in a file, and this part in the region.
+    /// The offset in the file. Cannot overflow: the region is inside a file, and the span inside the region.
     fn start(&self) -> u64 {
         self.region.offset + self.offset
     }
 }
 
-/// The same bytes of the same registration.
+/// Equal if both are the same bytes of the same registration.
 impl PartialEq for RegionSpan {
     fn eq(&self, other: &RegionSpan) -> bool {
         Arc::ptr_eq(&self.region, &other.region) && (self.offset, self.bytes) == (other.offset, other.bytes)

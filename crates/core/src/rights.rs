@@ -1,20 +1,20 @@
-//! What a caller may do: verbs, each for all models and decisions or for some of them. One check for all transports.
+//! Caller permissions: verbs, each for all models and decisions or for some.
 //!
-//! Knows neither how callers are recognised nor where rights are written down.
+//! One check for all transports. Knows neither how callers are authenticated nor where rights are stored.
 
-use crate::snapshot::sound_name;
+use crate::snapshot::is_valid_name;
 use crate::{Fault, FaultKind, Stage};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// What may be done.
+/// An action that a right permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// Send tensors to a model.
     Infer,
-    /// Ask for a decision.
+    /// Request a decision.
     Decide,
-    /// Report the truth about a decision.
+    /// Report the actual outcome of a decision.
     Outcome,
     /// Replace a decision's outcome.
     Override,
@@ -42,7 +42,7 @@ impl Verb {
         }
     }
 
-    /// Whether it can be given for some names only.
+    /// Whether the verb can be limited to some names.
     pub const fn takes_names(self) -> bool {
         !matches!(self, Verb::Erase | Verb::Metrics)
     }
@@ -74,39 +74,41 @@ impl Right {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a right")]
-pub struct NoRight;
+pub struct InvalidRight;
 
 impl FromStr for Right {
-    type Err = NoRight;
+    type Err = InvalidRight;
 
-    fn from_str(text: &str) -> Result<Right, NoRight> {
+    fn from_str(text: &str) -> Result<Right, InvalidRight> {
         let (verb, names) = match text.split_once(':') {
             None => (text, None),
             Some((verb, names)) => (verb, Some(names)),
         };
-        let verb = Verb::ALL.into_iter().find(|known| known.label() == verb).ok_or(NoRight)?;
+        let verb = Verb::ALL.into_iter().find(|known| known.label() == verb).ok_or(InvalidRight)?;
         let names = match names {
             None => Names::All,
-            Some(_) if !verb.takes_names() => return Err(NoRight),
+            Some(_) if !verb.takes_names() => return Err(InvalidRight),
             Some("*") => Names::All,
             Some(names) => match names.strip_suffix('*') {
-                Some(prefix) if sound_name(prefix) => Names::Prefix(prefix.into()),
-                None if sound_name(names) => Names::One(names.into()),
-                _ => return Err(NoRight),
+                Some(prefix) if is_valid_name(prefix) => Names::Prefix(prefix.into()),
+                None if is_valid_name(names) => Names::One(names.into()),
+                _ => return Err(InvalidRight),
             },
         };
         Ok(Right { verb, names })
     }
 }
 
-/// A caller and its rights, as the callers' file has them.
+/// A caller and its rights, as in the callers file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Granted {
     pub caller: Arc<str>,
     pub rights: Vec<Right>,
 }
 
-/// What whoever asks may do: everything where no callers are known, else what was granted. A copy takes no memory.
+/// The permissions of a request's caller.
+///
+/// Everything if no callers are configured, else the granted rights. Cloning does not allocate.
 #[derive(Clone, Debug, Default)]
 pub struct Access(Option<Arc<Granted>>);
 
@@ -115,7 +117,7 @@ impl Access {
         Access(Some(granted))
     }
 
-    /// Of somebody who may do nothing.
+    /// No permissions at all.
     pub fn none() -> Access {
         Access(Some(Arc::new(Granted { caller: "none".into(), rights: Vec::new() })))
     }
@@ -134,34 +136,34 @@ impl Access {
         self.has(|right| right.verb == verb)
     }
 
-    /// Whether a model or decision may be named to the caller at all.
+    /// Whether the caller may learn that a model or decision exists.
     pub fn sees(&self, name: &str) -> bool {
         self.has(|right| right.verb.takes_names() && right.covers(name))
     }
 
-    /// Whether it may do anything.
+    /// Whether the caller has any right.
     pub fn any(&self) -> bool {
         self.has(|_| true)
     }
 
-    /// `name` must be one that the caller sees.
-    pub fn demand(&self, verb: Verb, name: &str) -> Result<(), Fault> {
+    /// Returns a fault without the right. The caller must be able to see `name`.
+    pub fn require(&self, verb: Verb, name: &str) -> Result<(), Fault> {
         if self.may(verb, name) {
             return Ok(());
         }
         Err(self.refusal(&format!("'{}' '{name}'", verb.label()), &format!("{}:{name}", verb.label())))
     }
 
-    /// For what concerns the whole server.
-    pub fn demand_all(&self, verb: Verb) -> Result<(), Fault> {
+    /// Requires a right on the whole server.
+    pub fn require_all(&self, verb: Verb) -> Result<(), Fault> {
         if self.may_all(verb) {
             return Ok(());
         }
         Err(self.refusal(&format!("'{}'", verb.label()), verb.label()))
     }
 
-    /// For what every caller with a right may read.
-    pub fn demand_any(&self) -> Result<(), Fault> {
+    /// Requires any right: for pages that every known caller may read.
+    pub fn require_any(&self) -> Result<(), Fault> {
         if self.any() {
             return Ok(());
         }
@@ -175,7 +177,7 @@ impl Access {
     fn refusal(&self, what: &str, right: &str) -> Fault {
         let caller = self.0.as_ref().map_or("none", |granted| &*granted.caller);
         let text =
-            format!("caller '{caller}' may not {what}; add \"{right}\" to its \"may\" in the callers' file");
+            format!("caller '{caller}' may not {what}; add \"{right}\" to its \"may\" in the callers file");
         Fault::new(FaultKind::Forbidden, Stage::Route, text)
     }
 }
@@ -198,7 +200,7 @@ mod tests {
         assert!(!some.may(Verb::Infer, "pric") && !some.may(Verb::Infer, "Price"));
         assert!(some.may_all(Verb::Metrics) && !some.may_all(Verb::Infer) && some.may_some(Verb::Infer));
         assert!(some.sees("fraud") && some.sees("price-2") && !some.sees("other"));
-        let refused = some.demand(Verb::Infer, "fraud").unwrap_err();
+        let refused = some.require(Verb::Infer, "fraud").unwrap_err();
         assert_eq!(refused.kind, FaultKind::Forbidden);
         assert!(refused.text.contains("caller 'a'") && refused.text.contains("\"infer:fraud\""));
     }
@@ -208,7 +210,7 @@ mod tests {
         let all = access(&["infer", "control:*"]);
         assert!(all.may(Verb::Infer, "x") && all.may_all(Verb::Control) && all.sees("x"));
         for none in [access(&[]), Access::none()] {
-            assert!(!none.any() && !none.sees("x") && none.demand_any().is_err());
+            assert!(!none.any() && !none.sees("x") && none.require_any().is_err());
             assert!(Verb::ALL.into_iter().all(|verb| !none.may_all(verb) && !none.may(verb, "x")));
         }
         assert!(!access(&["metrics"]).sees("x"), "the page of metrics opens no model");
@@ -220,7 +222,7 @@ mod tests {
         for text in
             ["", "Infer", "infer:", "infer:a b", "infer:*a", "infer:a**", "metrics:x", "erase:*", "run", ":a"]
         {
-            assert_eq!(text.parse::<Right>(), Err(NoRight), "{text}");
+            assert_eq!(text.parse::<Right>(), Err(InvalidRight), "{text}");
         }
     }
 }

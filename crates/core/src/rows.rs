@@ -1,9 +1,11 @@
-//! Named fields on their way from a protocol into a decision. Each protocol reads its own bytes and hands over field by
-//! field; what a field may hold is the decision's to say.
+//! Named fields on their way from a protocol into a decision.
+//!
+//! Each protocol parses its own bytes and passes on field by field. The decision's schema determines the
+//! allowed values.
 
 use serde::{Deserialize, Serialize};
 
-/// What a window makes of the events in it.
+/// The aggregation of a window's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WindowOp {
@@ -24,7 +26,7 @@ impl WindowOp {
     }
 }
 
-/// A field's value as it stands in a request.
+/// A field's value in a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar<'a> {
     Null,
@@ -32,33 +34,33 @@ pub enum Scalar<'a> {
     Int(i64),
     Float(f64),
     Text(&'a str),
-    /// A list, an object, a number beyond 64 bits: named, and no field takes it.
+    /// A list, an object or a number beyond 64 bits: its type name. No field accepts it.
     Other(&'static str),
 }
 
-/// Who takes the rows of a request. Faults are kept with their row: the others go on.
-pub trait TakeRows {
-    /// Begins the next row. `id` is the caller's own name for it.
+/// Receives the rows of a request. Faults stay with their row, so that the other rows go on.
+pub trait RowSink {
+    /// Starts the next row. `id` is the caller's own name for it.
     fn row(&mut self, id: Option<&str>);
 
-    /// A field of the row that was begun last. The protocols hand over every field that they meet: that a name comes twice
-    /// is for the taker to see, which has a place for each.
+    /// A field of the current row. Protocols pass on every field, including duplicates, which the sink
+    /// detects.
     fn field(&mut self, name: &str, value: Scalar<'_>);
 
-    /// Whether rows may say which way they go: those of a file that is decided again may.
-    fn takes_ways(&self) -> bool {
+    /// Whether rows may choose their route. Only re-evaluated files may.
+    fn accepts_routes(&self) -> bool {
         false
     }
 
-    /// The way of the row that was begun last.
-    fn way(&mut self, _way: Way<'_>) {}
+    /// Sets the route of the current row.
+    fn route(&mut self, _route: RowRoute<'_>) {}
 }
 
-/// A way to a decision, chosen by the row itself.
+/// A route to a decision, chosen by the row itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way<'a> {
-    /// The variant of this name, whatever its share.
+pub enum RowRoute<'a> {
+    /// The variant with this name, whatever its share.
     Variant(&'a str),
-    /// The rules alone, without a score.
+    /// The rules only, without a score.
     Rules,
 }

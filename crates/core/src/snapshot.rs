@@ -17,7 +17,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt;
 
-pub use check::{sound_name, sound_version};
+pub use check::{is_valid_name, is_valid_version};
 pub use signed::{Candidate, Checkpoint, Package, Signed};
 pub use source::{Bundle, SIGNATURE_FILE, SourceError};
 pub use strict::parse as strict_json;
@@ -32,18 +32,18 @@ pub const IN_FLIGHT_MAX: u64 = 65_536;
 pub const BATCH_ROWS_MAX: u64 = 1024;
 pub const CONCURRENCY_MAX: u64 = 256;
 pub const SHARE_MAX: u64 = 10_000;
-/// The longest wait, run or deadline that a document may ask for: ten minutes.
+/// The longest wait, run or deadline that a document may set: ten minutes.
 pub const TIME_MS_MAX: u64 = 600_000;
-/// A run is never stopped before this: the watchdog does not look more often.
-pub const RUN_MS_LEAST: u64 = 10;
+/// The shortest run limit: the watchdog does not check more often.
+pub const RUN_MS_MIN: u64 = 10;
 pub const WINDOW_MS_MAX: u64 = 1000;
-/// Outputs of a deployment that may have labels, labels of each, and characters of each label.
+/// Limits of labels: outputs of a deployment, labels of an output, characters of a label.
 pub const LABELLED_OUTPUTS_MAX: usize = 64;
 pub const LABELS_MAX: usize = 65_536;
 pub const LABEL_CHARACTERS_MAX: usize = 256;
-/// Packages that one release may name: its own, and those that it refers to.
+/// Maximum packages of one release: its own and the referenced ones.
 pub const PACKAGES_MAX: usize = 16;
-/// The highest number of a version.
+/// The highest version number.
 pub const VERSION_NUMBER_MAX: u64 = 999_999_999;
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -52,10 +52,10 @@ pub struct Index {
     pub format: u64,
     pub generation: u64,
     pub deployments: Vec<IndexEntry>,
-    /// The last event of the registry that it was compiled from.
+    /// The last event of the registry that the snapshot was compiled from.
     #[serde(default)]
     pub registry: Option<Checkpoint>,
-    /// What it was compiled for: a server of another environment refuses it.
+    /// The environment it was compiled for. A server of another environment rejects it.
     #[serde(default)]
     pub environment: Option<String>,
 }
@@ -78,25 +78,25 @@ pub struct Deployment {
     pub limits: Limits,
     #[serde(default)]
     pub slo: Slo,
-    /// None: batch what is ready, and never wait for more.
+    /// None: batch the requests that are ready and never wait for more.
     #[serde(default)]
     pub batch: Option<BatchWait>,
-    /// What the classes of an output are called, in the order of its elements.
+    /// The class names of an output, in the order of its elements.
     #[serde(default)]
     pub labels: HashMap<String, Vec<String>>,
-    /// What its models are asked for; none: they are served as they are. Only that it is an object is checked here, for what
-    /// it means is `decision`'s to say.
+    /// The decision document; none serves the models directly. Only its type (an object) is checked here; the
+    /// `decision` crate validates it.
     #[serde(default)]
     pub decision: Option<Value>,
-    /// What says that it may be served; none: nobody does.
+    /// The signatures and approvals; none for an unsigned deployment.
     #[serde(default)]
     pub signed: Option<Signed>,
-    /// What is tried beside it.
+    /// The candidate that is tested on part of the traffic.
     #[serde(default)]
     pub candidate: Option<Candidate>,
 }
 
-/// Which version answers callers who name none.
+/// The version for callers who name none.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
@@ -110,7 +110,7 @@ pub struct Version {
     pub artifact: Artifact,
 }
 
-/// A model's bytes: where they are, and what they must be.
+/// A model's file and its expected digest.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Artifact {
@@ -121,9 +121,11 @@ pub struct Artifact {
 }
 
 impl Artifact {
-    /// Of all bytes that are loaded: the file's own where it is alone; else, as OMS counts a package's root, over the raw
-    /// digests of the file and then of its external data, by names. A release names models by this: graphs are often equal,
-    /// and their weights are not.
+    /// The digest over all loaded bytes.
+    ///
+    /// The file's own digest if it has no external data; else, as OMS computes a package's root, over the raw
+    /// digests of the file and of its external data in name order. A release identifies models by this:
+    /// graphs are often equal while their weights differ.
     pub fn digest_with_data(&self) -> Digest {
         if self.external_data.is_empty() {
             return self.digest;
@@ -136,7 +138,7 @@ impl Artifact {
     }
 }
 
-/// A file beside the model that holds some of its weights.
+/// A file next to the model with some of its weights.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExternalData {
@@ -149,13 +151,13 @@ pub struct ExternalData {
 pub struct Limits {
     pub in_flight_max: u32,
     pub batch_rows_max: u32,
-    /// Runs of one version at once; there are never more than lanes.
+    /// Concurrent runs of one version, never more than lanes.
     pub concurrency_max: u32,
-    /// A request that is predicted to wait longer is refused at the door.
+    /// A request with a longer expected wait is rejected at admission, in milliseconds.
     pub queue_wait_ms_max: u32,
-    /// A run that takes longer is stopped.
+    /// A run that takes longer is stopped, in milliseconds.
     pub run_ms_max: u32,
-    /// The part of a lane's time when several models want it, in proportion to theirs.
+    /// The relative share of a lane's time when several models compete.
     pub share: u32,
 }
 
@@ -172,11 +174,11 @@ impl Default for Limits {
     }
 }
 
-/// What the deployment promises to callers who ask for nothing themselves.
+/// The service level for callers who specify none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Slo {
-    /// The deadline of requests that bring none.
+    /// The deadline of requests without one, in milliseconds.
     pub deadline_ms: Option<u32>,
 }
 
@@ -188,7 +190,7 @@ pub struct BatchWait {
     pub window_ms: u32,
 }
 
-/// One fault of a document: where, what stands there (null: nothing, or nothing that helps), and what may stand there.
+/// One fault of a document: path, value (null: none, or not helpful) and allowed values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SnapshotFault {
     pub path: String,
@@ -228,7 +230,7 @@ impl fmt::Display for SnapshotFaults {
 
 impl std::error::Error for SnapshotFaults {}
 
-/// A document of the Snapshot: it knows how to check itself.
+/// A document of the Snapshot that can check itself.
 pub trait Document: Sized + for<'de> Deserialize<'de> {
     fn check(value: &Value) -> Vec<SnapshotFault>;
 

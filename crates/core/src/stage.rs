@@ -1,5 +1,7 @@
-//! The ten stages of a request's walk, in order. Their names are the metric labels, the span names, the columns of
-//! the benchmark report and the headings of `docs/life-of-a-request.md`; a test compares them.
+//! The ten stages of a request's walk, in order.
+//!
+//! Their names are the metric labels, the span names, the columns of the benchmark report and the headings of
+//! `docs/life-of-a-request.md`; a test compares them.
 
 /// One step of the walk. The order of the variants is the order of the walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,8 +1,8 @@
-//! What a model version has done since the server began, as sums: measured by telemetry, told by the wire.
+//! Totals of a model version since the server started: measured by telemetry, reported by `wire`.
 //!
-//! Sums only, so that two readings can be subtracted from each other.
+//! Sums only, so that two readings can be subtracted.
 
-/// How often something happened, and how long it took altogether.
+/// A count of events and their total duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timed {
     pub count: u64,
@@ -13,20 +13,20 @@ pub struct Timed {
 pub struct ModelStatistics {
     pub name: String,
     pub version: String,
-    /// When the last request ended, in milliseconds since the epoch; zero where there was none.
+    /// The end of the last request in milliseconds since the epoch; zero if there was none.
     pub last_inference_ms: u64,
-    /// Rows of requests that were answered.
+    /// Rows of answered requests.
     pub rows: u64,
-    /// Runs that came to a good end.
+    /// Successful runs.
     pub runs: u64,
-    /// Whole walks of answered requests, and of all others.
+    /// Whole walks: of answered requests, and of all others.
     pub answered: Timed,
     pub unanswered: Timed,
-    /// Stages of answered requests: a run that several shared counts for each of them.
+    /// Stages of answered requests. A shared run counts for each of its requests.
     pub queue: Timed,
     pub tensor: Timed,
     pub infer: Timed,
     pub respond: Timed,
-    /// Runs by the number of rows that they carried, in order; only sizes that occurred.
+    /// Runs by their number of rows, sorted; only sizes that occurred.
     pub runs_by_rows: Vec<(u64, Timed)>,
 }

@@ -1,6 +1,6 @@
-//! Tensors as they travel between the wire and the engine: V2 datatypes, little-endian row-major bytes.
+//! Tensors between the wire and the engine: V2 datatypes, little-endian row-major bytes.
 //!
-//! Nothing here knows how a tensor is written in JSON or protobuf, nor how ONNX Runtime holds it.
+//! Nothing here knows how JSON or protobuf encodes a tensor, nor how ONNX Runtime stores it.
 
 use bytes::Bytes;
 use bytestring::ByteString;
@@ -83,8 +83,10 @@ impl DataType {
     }
 }
 
-/// The elements of a tensor. Fixed-size elements are their little-endian bytes, row-major, without padding; a BOOL
-/// byte is 0 or 1 (the parsers see to it, the engine relies on it).
+/// The elements of a tensor.
+///
+/// Fixed-size elements are little-endian bytes, row-major, without padding. A BOOL byte is 0 or 1: the
+/// parsers enforce it, the engine relies on it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TensorData {
     Fixed(Bytes),
@@ -93,7 +95,7 @@ pub enum TensorData {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
-    /// A slice of the message that it came in, or shared with the model's signature.
+    /// A slice of the request's message, or shared with the model's signature.
     pub name: ByteString,
     pub datatype: DataType,
     pub shape: Shape,
@@ -101,12 +103,12 @@ pub struct Tensor {
 }
 
 impl Tensor {
-    /// The number of elements that a shape asks for; `None` when an axis is negative or the product overflows.
+    /// The number of elements of a shape; `None` if an axis is negative or the product overflows.
     pub fn elements(shape: &[i64]) -> Option<usize> {
         shape.iter().try_fold(1_usize, |product, &axis| product.checked_mul(usize::try_from(axis).ok()?))
     }
 
-    /// How many elements it has; zero where its shape does not say.
+    /// The number of elements; zero if the shape is invalid.
     pub fn size(&self) -> usize {
         Tensor::elements(&self.shape).unwrap_or(0)
     }
@@ -117,7 +119,7 @@ impl Tensor {
     }
 }
 
-/// What a model takes or gives under one name. `-1` marks a free axis.
+/// A model's input or output. `-1` marks a free axis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TensorSpec {
     pub name: String,

@@ -1,21 +1,24 @@
-//! A candidate beside the decision that it is to replace: one more variant, of models that the decision does not have yet.
-//! Everything else of the two must be the same, or the share of rows that the candidate gets would be judged by other rules
-//! than the rest.
+//! Adds a candidate to the decision that it may replace, as one more variant.
+//!
+//! The candidate brings its own models. Everything else must be equal, or its share of rows would be decided
+//! by other rules than the rest.
 
 use crate::document::{DecisionDocument, ModelDocument, VariantDocument};
 use crate::faults::Faults;
 use flyball_core::snapshot::SnapshotFaults;
 use serde_json::Value as Json;
 
-/// The variant's name, and what its models' names begin with.
+/// The variant's name, and the prefix of its models' names.
 pub const CANDIDATE: &str = "candidate";
 const FAULTS_MAX: usize = 8;
 const SHOWN_MAX: usize = 60;
 
 impl DecisionDocument {
-    /// This decision with the candidate's first variant as one of its own. It gets a `share` of the rows, by the same route as
-    /// all; in the `shadow` it runs beside all of them instead, and answers none.
-    pub fn trying(
+    /// Returns this decision with the candidate's first variant added.
+    ///
+    /// The variant gets a `share` of the rows by the usual route; as a `shadow` it runs on all of them in the
+    /// background and answers none.
+    pub fn with_candidate(
         &self,
         candidate: &DecisionDocument,
         share: f64,
@@ -28,24 +31,24 @@ impl DecisionDocument {
         }
         let champion = self.variants.first().filter(|_| faults.0.is_empty());
         let Some(champion) = champion else { return Err(SnapshotFaults(faults.0)) };
-        let mut trying = self.clone();
+        let mut with_candidate = self.clone();
         for name in &champion.models {
             match candidate.models.iter().find(|model| model.name == *name) {
-                Some(model) => trying.models.push(renamed(model, &champion.models)),
+                Some(model) => with_candidate.models.push(renamed(model, &champion.models)),
                 None => faults.tell(format!("models.{name}"), "required, for a variant has it; but missing"),
             }
         }
-        trying.variants.push(VariantDocument {
+        with_candidate.variants.push(VariantDocument {
             name: CANDIDATE.to_owned(),
             models: champion.models.iter().map(|name| tried(name)).collect(),
             weights: champion.weights.iter().map(|(name, weight)| (tried(name), *weight)).collect(),
         });
         if shadow {
-            trying.route.shadow.push(CANDIDATE.to_owned());
+            with_candidate.route.shadow.push(CANDIDATE.to_owned());
         } else if share > 0.0 {
-            trying.route.split.insert(CANDIDATE.to_owned(), share);
+            with_candidate.route.split.insert(CANDIDATE.to_owned(), share);
         }
-        if faults.0.is_empty() { Ok(trying) } else { Err(SnapshotFaults(faults.0)) }
+        if faults.0.is_empty() { Ok(with_candidate) } else { Err(SnapshotFaults(faults.0)) }
     }
 }
 
@@ -53,7 +56,7 @@ fn tried(name: &str) -> String {
     format!("{CANDIDATE}.{name}")
 }
 
-/// The candidate's model under a name of its own. Scores that it takes from models of its variant are those of the candidate.
+/// The candidate's model under a new name. Scores from models of its variant refer to the candidate's.
 fn renamed(model: &ModelDocument, variant: &[String]) -> ModelDocument {
     let mut renamed = ModelDocument { name: tried(&model.name), ..model.clone() };
     for column in renamed.inputs.iter_mut().flat_map(|input| &mut input.columns) {
@@ -73,7 +76,7 @@ fn but_models(document: &DecisionDocument) -> Json {
     document
 }
 
-/// What the candidate has otherwise, at the innermost places.
+/// Reports each difference of the candidate at its innermost path.
 fn differences(path: &str, ours: &Json, theirs: &Json, faults: &mut Faults) {
     if ours == theirs || faults.0.len() >= FAULTS_MAX {
         return;
@@ -95,7 +98,7 @@ fn differences(path: &str, ours: &Json, theirs: &Json, faults: &mut Faults) {
         _ => {
             let shown: String = ours.to_string().chars().take(SHOWN_MAX).collect();
             let allowed = format!(
-                "{shown}, as what serves has it: a candidate may differ in its models alone; promote it without a share"
+                "{shown}, as the serving version has it: a candidate may differ in its models alone; promote it without a share"
             );
             faults.add(path, theirs.clone(), allowed);
         }

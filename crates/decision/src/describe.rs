@@ -1,4 +1,4 @@
-//! The compiled stages in words, for `flyball plan`.
+//! Describes the compiled stages as text, for `flyball plan`.
 
 use crate::document::SourceDocument;
 use crate::feature::{FeatureFrom, FeaturePlan};
@@ -18,7 +18,7 @@ pub struct StageText {
 }
 
 impl Program {
-    /// What each stage does, in the order of the walk. Stages without lines are left out.
+    /// The description of each stage in walk order. Omits stages without lines.
     pub fn describe(&self) -> Vec<StageText> {
         let stages = [
             (Stage::Parse, self.fields.iter().map(field).collect()),
@@ -36,7 +36,7 @@ impl Program {
 
     fn routes(&self) -> Vec<String> {
         if !self.scored() {
-            return vec!["the rules alone decide: there is no model".to_owned()];
+            return vec!["no model: the rules alone decide".to_owned()];
         }
         let mut lines = Vec::new();
         let mut start = 0.0;
@@ -85,7 +85,7 @@ impl Program {
                 let current = if *current { "with" } else { "without" };
                 let kept = source.map_or("this server", |source| &*self.sources[source].0);
                 format!(
-                    "{}{of} by {} in the last {} s, {current} this event, kept by {kept}",
+                    "{}{of} by {} in the last {} s, {current} this event, stored by {kept}",
                     op.label(),
                     name(by.slot),
                     *last_ms as f64 / 1000.0

@@ -1,8 +1,9 @@
 //! A decision as the Snapshot states it: the `decision` part of a deployment's document. `python/flyball/decision/spec` writes it
 //! from what its author wrote, with every shorthand expanded and every file read; its paths are the author's own.
 //!
-//! Reading finds the first fault of shape; everything that needs meaning (names, types, bands) is the program's to check,
-//! and told all at once.
+//! `python/flyball/spec` writes it from the author's files, with every shorthand expanded and every file
+//! read; paths are the author's own. Reading finds the first structural fault. The program checks meaning
+//! (names, types, bands) and reports all faults at once.
 
 mod digests;
 mod policy;
@@ -28,18 +29,18 @@ pub struct DecisionDocument {
     pub input: Vec<FieldDocument>,
     #[serde(default)]
     pub features: Vec<FeatureDocument>,
-    /// Stores of features, by the names that lookups use.
+    /// Feature stores, by the names that lookups use.
     #[serde(default)]
     pub sources: BTreeMap<String, SourceDocument>,
-    /// The field that says when the event happened; none: when the request came.
+    /// The field with the event's time; none: the request's arrival.
     #[serde(default)]
     pub event_time: Option<String>,
     #[serde(default)]
     pub transforms: Vec<TransformDocument>,
-    /// None: the rules alone decide.
+    /// Empty: the rules alone decide.
     #[serde(default)]
     pub models: Vec<ModelDocument>,
-    /// Ways from columns to a score. The first is the champion.
+    /// Model combinations that produce a score. The first is the champion.
     #[serde(default)]
     pub variants: Vec<VariantDocument>,
     #[serde(default)]
@@ -49,10 +50,10 @@ pub struct DecisionDocument {
     pub remedies: RemediesDocument,
     #[serde(default)]
     pub idempotency: IdempotencyDocument,
-    /// None: recorded as is usual, where the server has somebody who keeps records.
+    /// None: the default recording, if the server has a journal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<RecordDocument>,
-    /// What callers reach beside the decision; none: nothing. Part of the document, so that releases are signed for it.
+    /// Direct access for callers; none: only the decision. Part of the document, so that releases sign it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expose: Option<Expose>,
 }
@@ -60,7 +61,7 @@ pub struct DecisionDocument {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expose {
-    /// The models themselves, by the Open Inference Protocol; calls are recorded.
+    /// The models themselves, over the Open Inference Protocol; calls are recorded.
     Tensors,
 }
 
@@ -84,23 +85,23 @@ pub struct FieldDocument {
     pub kind: FieldType,
     #[serde(default = "yes")]
     pub required: bool,
-    /// What stands for a value that was not sent. None: missing.
+    /// The value of a field that was not sent. None: missing.
     #[serde(default)]
     pub default: Option<Json>,
     #[serde(default)]
     pub min: Option<f64>,
     #[serde(default)]
     pub max: Option<f64>,
-    /// Of a category.
+    /// Values of a category.
     #[serde(default)]
     pub values: Vec<String>,
-    /// What a value that is not among them is taken for; none: it is refused.
+    /// The replacement of an unlisted value; none: it is rejected.
     #[serde(default)]
     pub unknown: Option<String>,
-    /// Of a text, in bytes.
+    /// Maximum length of a text in bytes.
     #[serde(default = "text_bytes_max")]
     pub length_max: u32,
-    /// Identifies what is decided about; requests stick to a variant by it.
+    /// Identifies the subject; requests stick to a variant by it.
     #[serde(default)]
     pub key: bool,
     #[serde(default)]
@@ -117,12 +118,12 @@ pub struct FeatureDocument {
     pub values: Vec<String>,
     #[serde(default)]
     pub unknown: Option<String>,
-    /// Just one of the three.
+    /// Exactly one of the three.
     #[serde(default)]
     pub window: Option<WindowDocument>,
     #[serde(default)]
     pub lookup: Option<LookupDocument>,
-    /// An expression over fields and features that stand before it.
+    /// An expression over fields and earlier features.
     #[serde(default)]
     pub compute: Option<String>,
     #[serde(default)]
@@ -135,16 +136,16 @@ pub struct FeatureDocument {
     pub on_error: Reaction,
 }
 
-/// What becomes of a feature that is not there as it should be.
+/// The reaction to a feature that is missing or stale.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reaction {
-    /// It is missing, and everything that reads it knows.
+    /// The feature is missing, visibly to everything that reads it.
     #[default]
     Missing,
-    /// What is known of it is used, however old. Where nothing is known: missing.
+    /// The last known value is used, however old. Without one: missing.
     UseStale,
-    /// The request meets the remedy for `feature_error`.
+    /// The request gets the remedy for `feature_error`.
     Fault,
     Value(Json),
 }
@@ -158,10 +159,10 @@ pub struct WindowDocument {
     pub of: Option<String>,
     pub by: String,
     pub last_ms: u64,
-    /// Whether the event that is being decided counts.
+    /// Whether the event being decided counts.
     #[serde(default = "yes")]
     pub current: bool,
-    /// A source of kind redis that several replicas share; none: embedded, of this replica alone.
+    /// A Redis source that replicas share; none: embedded, for this replica alone.
     #[serde(default)]
     pub source: Option<String>,
 }
@@ -179,7 +180,7 @@ pub struct LookupDocument {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, tag = "kind", rename_all = "snake_case")]
 pub enum SourceDocument {
-    /// Just one of `url` (without a password) and `url_env` (the environment variable that has it).
+    /// Exactly one of `url` (without a password) and `url_env` (the environment variable with it).
     Redis {
         #[serde(default)]
         url: Option<String>,
@@ -202,9 +203,9 @@ pub enum SourceDocument {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CacheDocument {
-    /// How long a record that was found is used without asking again.
+    /// How long a found record is used without asking again.
     pub ttl_ms: u64,
-    /// The same for "there is none".
+    /// The same for an absent record.
     pub absent_ttl_ms: u64,
     pub entries_max: u64,
 }
@@ -215,17 +216,17 @@ impl Default for CacheDocument {
     }
 }
 
-/// A model of the deployment, and how it is asked.
+/// A model of the deployment, its inputs and its score.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ModelDocument {
     pub name: String,
-    /// Of the deployment's versions.
+    /// One of the deployment's versions.
     pub version: String,
-    /// In the model's order. A column may be `NAME.score` of a model that runs before.
+    /// In the model's order. A column may be `NAME.score` of an earlier model.
     pub inputs: Vec<InputDocument>,
     pub score: ScoreDocument,
-    /// How its answers are explained; none: not at all.
+    /// How its scores are explained; none: not at all.
     #[serde(default)]
     pub explain: Option<ExplainDocument>,
 }
@@ -241,7 +242,7 @@ pub struct InputDocument {
 #[serde(deny_unknown_fields)]
 pub struct ScoreDocument {
     pub output: String,
-    /// Of a row.
+    /// The element within a row.
     #[serde(default)]
     pub element: u32,
 }
@@ -249,11 +250,11 @@ pub struct ScoreDocument {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, tag = "by", rename_all = "snake_case")]
 pub enum ExplainDocument {
-    /// Exact contributions of a tree ensemble; the file beside the model has its nodes and covers.
+    /// Exact contributions of a tree ensemble; the file next to the model has its nodes and covers.
     Trees { path: String, digest: flyball_core::Digest },
     /// `coefficients[i] * (x[i] - means[i])`.
     Linear { coefficients: Vec<f64>, means: Vec<f64> },
-    /// Each column in turn takes its value here, and the score's change is its contribution.
+    /// Each column in turn is set to its baseline; the score's change is its contribution.
     Ablation { baseline: Vec<f64> },
 }
 
@@ -270,13 +271,13 @@ pub struct VariantDocument {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RouteDocument {
-    /// Shares of requests (0 to 1) that go to other variants than the champion.
+    /// Shares of requests (0 to 1) for variants other than the champion.
     pub split: BTreeMap<String, f64>,
-    /// The field by which requests stick to their variant; none: each is drawn anew.
+    /// The field by which requests stick to their variant; none: each is drawn at random.
     pub sticky: Option<String>,
-    /// Variants that run beside it and are never in the answer.
+    /// Variants that run in the background and never answer.
     pub shadow: Vec<String>,
-    /// The previous known-good way, kept warm.
+    /// The previous known-good variant, kept warm.
     pub fallback: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Collects everything that is wrong with a decision, so that its author is told all at once.
+//! Collects all faults of a decision, so that its author sees them at once.
 
 use flyball_core::snapshot::SnapshotFault;
 use serde_json::Value as Json;
@@ -12,7 +12,7 @@ impl Faults {
         self.0.push(SnapshotFault { path: path.into(), is: is.into(), allowed: allowed.into() });
     }
 
-    /// The same where the text says all, what stands there included.
+    /// Adds a fault whose text already contains the value.
     pub fn tell(&mut self, path: impl Into<String>, text: impl Into<String>) {
         self.add(path, Json::Null, text);
     }

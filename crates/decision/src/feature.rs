@@ -1,5 +1,6 @@
-//! The features of a decision: where each comes from, and what becomes of one that is not there as it should be.
-//! Asking stores and windows is the walk's; here are the definitions and what a value must be.
+//! The features of a decision: their sources, and reactions to missing values.
+//!
+//! The walk queries stores and windows; this module has the definitions and the accepted values.
 
 use crate::document::{FeatureDocument, LookupDocument, Reaction, SourceDocument, WindowDocument};
 use crate::field::{Constant, Field, scalar};
@@ -13,9 +14,9 @@ use flyball_core::WindowOp;
 use std::sync::Arc;
 
 pub(crate) const FEATURES_MAX: usize = 128;
-/// As long as the features crate keeps events: a second to 400 days.
+/// The range that the features crate supports: one second to 400 days.
 const WINDOW_MS: std::ops::RangeInclusive<u64> = 1_000..=400 * 86_400_000;
-/// Of a text that a store gives.
+/// Maximum length of a text from a store.
 const TEXT_BYTES_MAX: usize = 1024;
 
 #[derive(Clone, Debug)]
@@ -31,7 +32,7 @@ pub struct FeaturePlan {
 }
 
 impl FeaturePlan {
-    /// What its values are.
+    /// The field that describes its values.
     pub fn field(&self) -> &Field {
         &self.field
     }
@@ -39,7 +40,7 @@ impl FeaturePlan {
 
 #[derive(Clone, Debug)]
 pub enum FeatureFrom {
-    /// `of` is read as a number for `sum` and `mean`, as a text for `distinct`.
+    /// `of` is a number for `sum` and `mean`, a text for `distinct`.
     Window {
         op: WindowOp,
         of: Option<Slot>,
@@ -59,13 +60,13 @@ pub enum FeatureFrom {
 #[derive(Clone, Debug, PartialEq)]
 pub enum CompiledReaction {
     Missing,
-    /// What is known of it; where nothing is known it is missing.
+    /// The last known value; without one it is missing.
     UseStale,
     Fault,
     Value(Constant),
 }
 
-/// The features in order. One with a fault still has a name, so that what refers to it is checked all the same.
+/// The features in order. A faulty one keeps its name, so that references are still checked.
 pub(crate) fn features(
     documents: &[FeatureDocument],
     fields: &[Field],
@@ -87,8 +88,8 @@ pub(crate) fn features(
             Some(field) => field.pii,
             None => features.iter().any(|feature: &FeaturePlan| feature.slot == slot && feature.field.pii),
         };
-        field.pii = from.as_ref().is_some_and(|from| from.tells(&personal));
-        // Only once it is compiled: an expression sees what stands before it, and not itself.
+        field.pii = from.as_ref().is_some_and(|from| from.reveals(&personal));
+        // Only after compiling it: an expression sees earlier features, not itself.
         let slot = fields.len() + place;
         let entry = Name { slot, kind: field.kind, values: Arc::clone(&field.values), hidden: true };
         scope.names.add(&document.name, entry);
@@ -119,8 +120,9 @@ pub(crate) fn features(
 }
 
 impl FeatureFrom {
-    /// Whether its values tell those of such slots: a window by such a key does not, one over such values does.
-    pub(crate) fn tells(&self, such: &dyn Fn(usize) -> bool) -> bool {
+    /// Whether its values reveal those of the given slots: a window over such values does, one keyed by them
+    /// does not.
+    pub(crate) fn reveals(&self, such: &dyn Fn(usize) -> bool) -> bool {
         match self {
             FeatureFrom::Window { of, .. } => of.as_ref().is_some_and(|of| such(of.slot)),
             FeatureFrom::Lookup { .. } => false,
@@ -160,7 +162,7 @@ fn from(
         }
         (None, None, Some(source)) => compile_compute(source, kind, &format!("{path}.compute"), scope),
         _ => {
-            scope.faults.add(path, document.name.as_str(), "just one of `window`, `lookup` and `compute`");
+            scope.faults.add(path, document.name.as_str(), "exactly one of `window`, `lookup` and `compute`");
             None
         }
     }
@@ -273,7 +275,7 @@ impl Windowed<'_> {
         Some(FeatureFrom::Window { op, of: of.ok()?, by: by?, last_ms, current, source: source.ok()? })
     }
 
-    /// What is counted or added; an error is in the faults.
+    /// The aggregated field; an error is in the faults.
     fn of(&self, fields: &[Field], scope: &mut Scope<'_>) -> Result<Option<Slot>, ()> {
         let path = format!("{}.of", self.path);
         let kinds: &[Kind] = match self.window.op {
@@ -284,18 +286,22 @@ impl Windowed<'_> {
         match &self.window.of {
             None if kinds.is_empty() => Ok(None),
             None => {
-                scope.faults.add(path, serde_json::Value::Null, "the field that is added or told apart");
+                scope.faults.add(
+                    path,
+                    serde_json::Value::Null,
+                    "the field to add or to count distinct values of",
+                );
                 Err(())
             }
             Some(name) if kinds.is_empty() => {
-                scope.faults.add(path, name.as_str(), "nothing: `count` counts events");
+                scope.faults.add(path, name.as_str(), "no field: `count` counts events");
                 Err(())
             }
             Some(name) => scope.slot(&path, name, fields, kinds).map(Some).ok_or(()),
         }
     }
 
-    /// The shared store, if one is named; an error is in the faults.
+    /// The shared store, if named; an error is in the faults.
     fn source(
         &self,
         sources: &[(Arc<str>, SourceDocument)],
@@ -308,7 +314,7 @@ impl Windowed<'_> {
             scope.faults.add(
                 path,
                 name.as_str(),
-                "a source of kind redis; without one the window is this server's",
+                "a source of kind redis; without one the window is local to this server",
             );
             return Err(());
         }

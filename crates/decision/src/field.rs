@@ -1,5 +1,6 @@
-//! What one field or feature may hold, and how a value that came in becomes one. The same rules for a request's fields,
-//! for what stores give, and for the constants of the document.
+//! The values that a field or feature accepts, and their conversion.
+//!
+//! The same rules apply to request fields, to store values, and to constants of the document.
 
 use crate::rows::Rows;
 use crate::value::{Kind, Value};
@@ -9,24 +10,24 @@ use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// A map from texts of the document. Callers only look up in it, so its hash need not be secret.
+/// A map keyed by texts of the document. Callers only look up in it, so its hash need not be secret.
 pub(crate) type TextMap<T> = HashMap<Box<str>, T, FixedState>;
 
-/// How much of a value that was refused is shown.
+/// Maximum characters shown of a rejected value.
 const SHOWN_CHARACTERS: usize = 60;
-/// Values of a category that an error names.
+/// Maximum category values named in an error.
 const NAMED_VALUES: usize = 8;
 
 #[derive(Clone, Debug)]
 pub struct Field {
     pub name: Arc<str>,
     pub kind: Kind,
-    /// Of a category, with what unknown values are taken for; else empty.
+    /// Values of a category with the unknown replacement; else empty.
     pub values: Arc<[String]>,
     pub(crate) places: TextMap<u32>,
-    /// The place of what a value is taken for that is not among them.
+    /// The index of the replacement for unlisted values.
     pub(crate) unknown: Option<u32>,
-    /// Of times: seconds since 1970.
+    /// For times: seconds since 1970.
     pub(crate) min: Option<f64>,
     pub(crate) max: Option<f64>,
     pub(crate) length_max: usize,
@@ -35,7 +36,7 @@ pub struct Field {
     pub pii: bool,
 }
 
-/// A value of the document. Texts go into the rows when they are used.
+/// A value of the document. Texts are copied into the rows when used.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Constant {
     Plain(Value),
@@ -51,14 +52,14 @@ impl Constant {
     }
 }
 
-/// A value as this field holds it; texts are still the caller's.
-enum Taken<'a> {
+/// A converted value; texts still belong to the caller.
+enum Accepted<'a> {
     Plain(Value),
     Text(&'a str),
 }
 
 impl Field {
-    /// Any value of a kind.
+    /// A field that accepts any value of a kind.
     pub(crate) fn plain(kind: Kind) -> Field {
         Field {
             name: "".into(),
@@ -75,24 +76,26 @@ impl Field {
         }
     }
 
-    /// The value as this field holds it; none where it does not fit. An int takes 3 and 3.0, not 3.5; a float takes ints
-    /// (to the nearest); a time takes RFC 3339 or seconds since 1970; a bool takes bools, texts and categories take texts.
+    /// Converts a value; none if it does not fit.
+    ///
+    /// An int accepts 3 and 3.0, not 3.5; a float accepts ints (rounded to nearest); a time accepts RFC 3339
+    /// or seconds since 1970; a bool accepts bools; texts and categories accept texts.
     pub(crate) fn take(&self, value: Scalar<'_>, rows: &mut Rows) -> Option<Value> {
         self.fit(value).map(|taken| match taken {
-            Taken::Plain(value) => value,
-            Taken::Text(text) => Value::Text(rows.keep(text)),
+            Accepted::Plain(value) => value,
+            Accepted::Text(text) => Value::Text(rows.keep(text)),
         })
     }
 
-    /// The same, for a value of the document.
+    /// Converts a constant of the document.
     pub(crate) fn constant(&self, value: Scalar<'_>) -> Option<Constant> {
         self.fit(value).map(|taken| match taken {
-            Taken::Plain(value) => Constant::Plain(value),
-            Taken::Text(text) => Constant::Text(text.into()),
+            Accepted::Plain(value) => Constant::Plain(value),
+            Accepted::Text(text) => Constant::Text(text.into()),
         })
     }
 
-    fn fit<'a>(&self, value: Scalar<'a>) -> Option<Taken<'a>> {
+    fn fit<'a>(&self, value: Scalar<'a>) -> Option<Accepted<'a>> {
         let plain = match (self.kind, value) {
             (Kind::Bool, Scalar::Bool(value)) => Value::Bool(value),
             (Kind::Int, Scalar::Int(value)) => Value::Int(self.in_range(value as f64).map(|_| value)?),
@@ -102,14 +105,14 @@ impl Field {
             (Kind::Time, value) => Value::Time(self.time(value)?),
             (Kind::Category, Scalar::Text(text)) => Value::Category(self.place_of(text)?),
             (Kind::Text, Scalar::Text(text)) if text.len() <= self.length_max => {
-                return Some(Taken::Text(text));
+                return Some(Accepted::Text(text));
             }
             _ => return None,
         };
-        Some(Taken::Plain(plain))
+        Some(Accepted::Plain(plain))
     }
 
-    /// Of a category: the place of a value, or of what it is taken for.
+    /// The index of a category value, or of its replacement.
     pub(crate) fn place_of(&self, text: &str) -> Option<u32> {
         self.places.get(text).copied().or(self.unknown)
     }
@@ -132,7 +135,7 @@ impl Field {
         self.in_range(seconds_of(nanos)).map(|_| nanos)
     }
 
-    /// What it takes, for errors and for `flyball plan`.
+    /// Describes the accepted values, for errors and `flyball plan`.
     pub(crate) fn allowed(&self) -> String {
         let mut text = match self.kind {
             Kind::Bool => "true or false".to_owned(),
@@ -153,7 +156,7 @@ impl Field {
     }
 }
 
-/// `one of 'a', 'b' or 6 others`.
+/// Formats `one of 'a', 'b' or 6 others`.
 fn one_of(values: &[String]) -> String {
     let named: Vec<_> = values.iter().take(NAMED_VALUES).map(|value| format!("'{value}'")).collect();
     let more = values.len() - named.len();
@@ -161,25 +164,25 @@ fn one_of(values: &[String]) -> String {
     format!("one of {}{rest}", named.join(", "))
 }
 
-/// A float that is a whole number, as one; 2^63 and beyond are none.
+/// Converts a whole-numbered float; none from 2^63 on.
 fn whole(value: f64) -> Option<i64> {
     const END: f64 = 9_223_372_036_854_775_808.0;
     (value.fract() == 0.0 && (-END..END).contains(&value)).then_some(value as i64)
 }
 
-/// Seconds to nanoseconds: the whole seconds exactly, the rest to the nearest.
+/// Seconds to nanoseconds: whole seconds exactly, the rest rounded to nearest.
 fn nanos_of(seconds: f64) -> Option<i64> {
     let whole_seconds = whole(seconds.trunc())?;
     let rest = (seconds.fract() * 1e9).round() as i64;
     whole_seconds.checked_mul(1_000_000_000)?.checked_add(rest)
 }
 
-/// Nanoseconds to seconds, in one rounding each for the conversion and the division.
+/// Nanoseconds to seconds, with one rounding each for conversion and division.
 pub(crate) fn seconds_of(nanos: i64) -> f64 {
     nanos as f64 / 1e9
 }
 
-/// A value that was refused, as JSON and cut to a readable length.
+/// A rejected value as JSON, truncated to a readable length.
 pub(crate) fn shown(value: Scalar<'_>) -> Option<String> {
     Some(match value {
         Scalar::Null => return None,
@@ -194,7 +197,7 @@ pub(crate) fn shown(value: Scalar<'_>) -> Option<String> {
     })
 }
 
-/// A constant of the document as a request would bring it.
+/// A constant of the document as a request would send it.
 pub(crate) fn scalar(value: &serde_json::Value) -> Scalar<'_> {
     match value {
         serde_json::Value::Null => Scalar::Null,

@@ -1,7 +1,7 @@
-//! A decision, compiled: named fields in, columns for its models, and from their scores an outcome with its reasons.
+//! A compiled decision: from fields to model columns, and from scores to an outcome with reasons.
 //!
-//! Plain computation. It waits for nothing, reads no file but those that it is given, and knows neither sockets nor
-//! ONNX Runtime. The walk (`plane`), `flyball score` and Python's own `decide` all run this program.
+//! Pure computation: it never waits, reads only the given files, and knows neither sockets nor ONNX Runtime.
+//! The walk (`plane`), `flyball score` and Python's `decide` all run this program.
 #![forbid(unsafe_code)]
 
 mod candidate;
@@ -48,7 +48,7 @@ pub use reasons::{Ablation, AdverseEnd, Explainer, Linear, ReasonTable, Trees, W
 pub use record::RecordPlan;
 pub use remedy::{Remedies, Remedy};
 pub use route::{RoutePlan, Variant, unit};
-pub use rows::{FeatureFact, Origin, RowWay, Rows};
+pub use rows::{ChosenRoute, FeatureFact, Origin, Rows};
 pub use scores::Scores;
 pub use slot::{KeyBuffer, Slot};
 pub use tensors::row_numbers;

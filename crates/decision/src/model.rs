@@ -1,5 +1,5 @@
-//! The models of a decision: which columns each takes, and which element of which output is its score. Knows signatures,
-//! never a session.
+//! The models of a decision: their columns, and the output element that is the score. Knows signatures, not
+//! sessions.
 
 use crate::document::{DecisionDocument, ExplainDocument, InputDocument, ModelDocument};
 use crate::faults::Faults;
@@ -13,7 +13,7 @@ use flyball_core::{DataType, TensorSpec};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// What is known of a model of the deployment: its signature, and the file that explains it.
+/// A deployment model's signature and explanation file.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelFacts<'a> {
     pub version: &'a str,
@@ -26,17 +26,17 @@ pub struct ModelFacts<'a> {
 pub struct ModelPlan {
     pub name: Arc<str>,
     pub version: Arc<str>,
-    /// The names of its columns, of all inputs one after the other.
+    /// The column names of all inputs, concatenated.
     pub columns: Vec<String>,
-    /// The field or feature that each column comes from; `NAME.score` of another model's score.
+    /// The field or feature behind each column; `NAME.score` for another model's score.
     pub sources: Vec<Arc<str>>,
-    /// None: its answers are not explained.
+    /// None: its scores are not explained.
     pub explain: Option<Explainer>,
     pub reasons: ReasonTable,
     pub(crate) inputs: Vec<InputPlan>,
     pub(crate) output: String,
     pub(crate) element: usize,
-    /// Of the transforms, those that its columns need.
+    /// The transforms that its columns need.
     pub(crate) steps: Vec<u32>,
 }
 
@@ -45,16 +45,16 @@ pub(crate) struct InputPlan {
     pub(crate) name: ByteString,
     pub(crate) datatype: DataType,
     pub(crate) columns: Vec<Feed>,
-    /// Without an axis for columns.
+    /// A tensor without a column axis.
     pub(crate) flat: bool,
 }
 
-/// Where a column of a tensor comes from.
+/// The source of a tensor's column.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Feed {
     Number(usize),
     Text(usize),
-    /// Of the model of that number.
+    /// The score of the model with this index.
     Score(usize),
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Models<'a> {
     pub(crate) document: &'a DecisionDocument,
     pub(crate) facts: &'a [ModelFacts<'a>],
     pub(crate) transforms: &'a Transforms,
-    /// The transforms have no fault, so that a column that is not there is one.
+    /// The transforms are valid, so an unknown column is a fault.
     pub(crate) sound: bool,
 }
 
@@ -269,7 +269,7 @@ fn score(document: &ModelDocument, facts: &ModelFacts<'_>, path: &str, faults: &
         faults.add(format!("{path}.score.output"), score.output.as_str(), allowed);
         return;
     }
-    // The first axis is the rows, whatever number a converter wrote there. A free axis is told at the run only.
+    // The first axis is the rows, whatever size a converter wrote. A free axis is checked at the run.
     let free = spec.shape[1..].iter().any(|&axis| axis < 0);
     let elements = flyball_core::Tensor::elements(&spec.shape[1..]);
     if !free && elements.is_none_or(|elements| score.element as usize >= elements) {

@@ -1,4 +1,4 @@
-//! What expressions, guards and transforms may name: each field and feature with its slot and kind.
+//! The names that expressions, guards and transforms may use, with slot and kind.
 
 use crate::value::Kind;
 use std::collections::{HashMap, HashSet};
@@ -8,9 +8,9 @@ use std::sync::Arc;
 pub struct Name {
     pub slot: usize,
     pub kind: Kind,
-    /// Of a category, with what unknown values are taken for; else empty.
+    /// Values of a category with the unknown replacement; else empty.
     pub values: Arc<[String]>,
-    /// Its value is not told in errors: it is personal, or a feature's, which may be made of what is.
+    /// Errors omit its value: it is personal, or a feature that may be derived from personal data.
     pub hidden: bool,
 }
 
@@ -18,7 +18,7 @@ pub struct Name {
 pub struct Names {
     named: HashMap<String, Name>,
     crossed: HashSet<String>,
-    /// The decision has no model, so nothing may read `score`.
+    /// The decision has no model, so `score` is not available.
     pub unscored: bool,
 }
 
@@ -31,17 +31,17 @@ impl Names {
         self.named.get(name)
     }
 
-    /// A column that is made of several fields: nothing may read it, but reasons tell of it under its own name.
+    /// Adds a column made of several fields: not readable, but reasons may name it.
     pub fn add_crossed(&mut self, name: &str) {
         self.crossed.insert(name.to_owned());
     }
 
-    /// Whether a reason from a model may be about it.
+    /// Whether a model's reason may name it.
     pub fn has_reasons(&self, name: &str) -> bool {
         self.named.contains_key(name) || self.crossed.contains(name)
     }
 
-    /// For "did you mean": every name there is.
+    /// All names, for "did you mean".
     pub fn all(&self) -> impl Iterator<Item = &str> {
         self.named.keys().map(String::as_str)
     }

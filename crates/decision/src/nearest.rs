@@ -1,16 +1,16 @@
-//! "Did you mean": the known word that is nearest to one that is not known.
+//! "Did you mean": finds the known word nearest to an unknown one.
 
-/// How alike two words must be, from 0 to 1, to be worth a question.
+/// Minimum similarity from 0 to 1 for a suggestion.
 const ALIKE: f64 = 0.6;
 
-/// `; did you mean 'country'?`, or nothing where no word is near.
+/// Formats `; did you mean 'country'?`, or nothing without a near word.
 pub(crate) fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
     let lower = word.to_lowercase();
     let alike = |known: &str| strsim::normalized_damerau_levenshtein(&lower, &known.to_lowercase());
     known
         .map(|known| (alike(known), known))
         .filter(|(alike, _)| *alike >= ALIKE)
-        // Names come in no order: of two that are equally near, the answer must still be the same each time.
+        // Names are unordered: ties must still give the same answer each time.
         .max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(a.1)))
         .map(|(_, known)| format!("; did you mean '{known}'?"))
         .unwrap_or_default()

@@ -1,8 +1,8 @@
-//! The policy: from a row and its score to an outcome. Guards say whether there is a decision at all, rules and bands
-//! each say an outcome, and the most severe counts.
+//! The policy: from a row and its score to an outcome.
 //!
-//! Compiled once, with every fault told at once; judging allocates nothing. Must not know where the score comes from,
-//! nor what becomes of the outcome.
+//! Guards decide whether there is a decision at all; rules and bands each give an outcome, and the most
+//! severe wins. Compiling reports all faults at once; evaluating allocates nothing. Must not know the source
+//! of the score or the use of the outcome.
 
 mod bands;
 mod expr;
@@ -36,21 +36,21 @@ const REASONS_MOST: u32 = 64;
 pub struct Policy {
     guards: Guards,
     rules: Rules,
-    /// The last holds for all for whom no segment does.
+    /// The last segment has no condition and matches everything else.
     segments: Vec<Segment>,
     outcomes: Outcomes,
     kill_switch: Option<KillSwitch>,
     pub reasons: ReasonsDocument,
-    /// Judged beside it, and never in the answer.
+    /// Evaluated in the background, and never in the response.
     pub shadow: Option<Box<Policy>>,
 }
 
 #[derive(Clone, Debug)]
 struct Segment {
-    /// The condition and its text; none: it always holds.
+    /// The condition and its text; none: always true.
     when: Option<(Expr, String)>,
     bands: Bands,
-    /// The number of the first of its bands, among those of all segments.
+    /// The index of its first band among the bands of all segments.
     first: usize,
 }
 
@@ -60,12 +60,12 @@ pub struct KillSwitch {
     pub reason: Reason,
 }
 
-/// What a row comes to.
+/// The result of evaluating a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Its name is `Policy::outcome`'s to tell.
+    /// See `Policy::outcome` for its name.
     pub outcome: usize,
-    /// None: without a score there is no band.
+    /// None without a score.
     pub band: Option<usize>,
     pub fired: Fired,
 }
@@ -76,25 +76,25 @@ impl Policy {
         let mut policy = compiled(document, "policy", names, faults);
         policy.shadow = document.shadow.as_ref().map(|shadow| {
             if shadow.shadow.is_some() {
-                faults.tell("policy.shadow.shadow", "a shadow has no shadow; take it out");
+                faults.tell("policy.shadow.shadow", "a shadow cannot have a shadow; remove it");
             }
             Box::new(compiled(shadow, "policy.shadow", names, faults))
         });
         (faults.0.len() == before).then_some(policy)
     }
 
-    /// While set, every decision has its outcome and no model is run.
+    /// While set, every decision has its outcome and no model runs.
     pub fn kill_switch(&self) -> Option<&KillSwitch> {
         self.kill_switch.as_ref()
     }
 
-    /// Whether every field and feature lies in its guard's range.
+    /// Checks that every field and feature is in its guard's range.
     pub fn inputs_guarded(&self, rows: &Rows, row: usize) -> Result<(), GuardFault> {
         self.guards.inputs(rows, row)
     }
 
-    /// Without a score, the rules alone decide.
-    pub fn judge(&self, rows: &Rows, row: usize, score: Option<f64>) -> Result<Verdict, GuardFault> {
+    /// Evaluates a row. Without a score, the rules alone decide.
+    pub fn evaluate(&self, rows: &Rows, row: usize, score: Option<f64>) -> Result<Verdict, GuardFault> {
         let mut told = None;
         if let Some(score) = score {
             self.guards.score(score)?;
@@ -114,7 +114,7 @@ impl Policy {
         let holds = |segment: &&Segment| {
             segment.when.as_ref().is_none_or(|(when, _)| when.holds(rows, row, None) == Some(true))
         };
-        let segment = self.segments.iter().find(holds).expect("the last segment always holds");
+        let segment = self.segments.iter().find(holds).expect("the last segment always matches");
         let place = segment.bands.place(score);
         (segment.first + place, segment.bands.bands[place].outcome)
     }
@@ -123,11 +123,7 @@ impl Policy {
         self.outcomes.name(outcome)
     }
 
-    pub fn outcome_named(&self, name: &str) -> Option<usize> {
-        self.outcomes.named(name)
-    }
-
-    /// Whether an outcome owes its subject reasons.
+    /// Whether an outcome requires reasons.
     pub fn adverse(&self, outcome: usize) -> bool {
         self.outcomes.is_adverse(outcome)
     }
@@ -136,7 +132,7 @@ impl Policy {
         &self.band_at(band).name
     }
 
-    /// What a band comes to where no rule says otherwise.
+    /// The outcome of a band if no rule changes it.
     pub fn band_outcome(&self, band: usize) -> usize {
         self.band_at(band).outcome
     }
@@ -148,12 +144,12 @@ impl Policy {
         &segment.bands.bands[band - segment.first]
     }
 
-    /// The reason that a fired rule gives, if it gives one.
+    /// The reason of a fired rule, if it has one.
     pub fn rule_reason(&self, rule: u16) -> Option<&Reason> {
         self.rules.reason(rule)
     }
 
-    /// What a risk officer reads in `flyball plan`.
+    /// The policy in words for `flyball plan`, written for a risk officer.
     pub fn describe(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(KillSwitch { outcome, reason }) = &self.kill_switch {
@@ -178,7 +174,7 @@ impl Policy {
     }
 }
 
-/// Without its shadow. Where there are faults it is a policy that nobody may use.
+/// Compiles a policy without its shadow. With faults, the result must not be used.
 fn compiled(document: &PolicyDocument, path: &str, names: &Names, faults: &mut Faults) -> Policy {
     let outcomes = Outcomes::compile(&document.outcomes, &document.adverse, path, faults);
     let guards = Guards::compile(&document.guards, path, names, faults);

@@ -1,5 +1,6 @@
-//! A decision, compiled: what the walk asks at each of its stages. What it must not know: how features are fetched, how
-//! models are run, who asks.
+//! A compiled decision, with one method for each need of the walk.
+//!
+//! Must not know how features are fetched, how models run, or who calls.
 
 use crate::document::{DecisionDocument, Expose, IdempotencyDocument, SourceDocument, TransformDocument};
 use crate::faults::Faults;
@@ -34,25 +35,25 @@ const ANSWERS: RangeInclusive<u32> = 1..=10_000_000;
 pub struct Program {
     pub features: Vec<FeaturePlan>,
     pub sources: Vec<(Arc<str>, SourceDocument)>,
-    /// The slot of the field that says when the event happened.
+    /// The slot of the field with the event's time.
     pub event_time: Option<usize>,
     pub models: Vec<ModelPlan>,
     /// The first is the champion.
     pub variants: Vec<Variant>,
     pub route: RoutePlan,
     pub policy: Policy,
-    /// Towards which end of the score the adverse outcomes lie.
+    /// The end of the score with the adverse outcomes.
     pub adverse_end: AdverseEnd,
     pub remedies: Remedies,
     pub idempotency: IdempotencyDocument,
     pub record: RecordPlan,
     pub expose: Option<Expose>,
-    /// Of the whole document: also transforms, columns, weights, routes and remedies.
+    /// Of the whole document, including transforms, columns, weights, routes and remedies.
     pub document_digest: Digest,
     pub policy_digest: Digest,
     pub schema_digest: Digest,
     pub(crate) fields: Vec<Field>,
-    /// The place of each name among the fields and, behind them, the features.
+    /// The index of each name: fields first, then features.
     pub(crate) places: TextMap<u16>,
     pub(crate) transforms: Transforms,
     pub(crate) owner: String,
@@ -60,7 +61,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// The program, or everything that is wrong with the document.
+    /// Compiles a document, or returns all of its faults.
     pub fn compile(
         document: &DecisionDocument,
         models: &[ModelFacts<'_>],
@@ -73,17 +74,17 @@ impl Program {
         }
     }
 
-    /// Empties `rows` for a request of this decision.
+    /// Clears `rows` for a request of this decision.
     pub fn begin(&self, rows: &mut Rows) {
         rows.begin(self.fields.len(), self.features.len());
     }
 
-    /// Takes the rows of a request.
+    /// Reads the rows of a request.
     pub fn reader<'r>(&'r self, rows: &'r mut Rows) -> RowReader<'r> {
         RowReader::new(self, rows, false)
     }
 
-    /// The same for files that bring features along, under their names.
+    /// Reads the rows of a file that may contain features, by name.
     pub fn reader_of_features<'r>(&'r self, rows: &'r mut Rows) -> RowReader<'r> {
         RowReader::new(self, rows, true)
     }
@@ -98,7 +99,7 @@ impl Program {
         &self.fields
     }
 
-    /// Milliseconds since 1970 at which the row's event happened, where it says so.
+    /// The row's event time in milliseconds since 1970, if it has one.
     pub fn event_ms(&self, rows: &Rows, row: usize) -> Option<i64> {
         match rows.value(row, self.event_time?) {
             Value::Time(nanos) => Some(nanos.div_euclid(1_000_000)),
@@ -106,7 +107,7 @@ impl Program {
         }
     }
 
-    /// Sets a feature's value, as its type holds it. False: it does not fit (nor does null), and nothing is set.
+    /// Sets a feature's value. False: the value does not fit (nor does null), and nothing is set.
     pub fn put(
         &self,
         rows: &mut Rows,
@@ -120,7 +121,7 @@ impl Program {
         true
     }
 
-    /// Does what was declared for a feature that is not there as it should be. False: that is a fault.
+    /// Applies the declared reaction to a missing or stale feature. False: the reaction is a fault.
     pub fn react(&self, rows: &mut Rows, row: usize, feature: usize, reaction: &CompiledReaction) -> bool {
         let (value, origin) = match reaction {
             CompiledReaction::Missing | CompiledReaction::UseStale => (Value::Missing, Origin::None),
@@ -131,14 +132,14 @@ impl Program {
         true
     }
 
-    /// Computes a feature that is an expression. False: it cannot be told, or does not fit, and that is declared a fault.
+    /// Computes an expression feature. False: undefined or unfitting, and the declared reaction is a fault.
     pub fn compute(&self, rows: &mut Rows, row: usize, feature: usize) -> bool {
         let plan = &self.features[feature];
         let FeatureFrom::Compute(expr) = &plan.from else { return false };
         let fact = FeatureFact { origin: Origin::Computed, age_ms: None };
         let fits = match expr.value(rows, row) {
             Computed::Missing => return self.react(rows, row, feature, &plan.on_missing),
-            // A text of the row stays where it is.
+            // A text of the row is referenced, not copied.
             Computed::Text(text) if plan.field.kind == Kind::Text => {
                 let fits = rows.text(text).len() <= plan.field.length_max;
                 fits.then(|| rows.set_feature(row, feature, Value::Text(text), fact)).is_some()
@@ -160,7 +161,7 @@ impl Program {
     }
 
     /// The inputs of a model for the rows `which`, in that order.
-    #[expect(clippy::too_many_arguments, reason = "each is another part of the walk's memory")]
+    #[expect(clippy::too_many_arguments, reason = "each is a separate part of the walk's memory")]
     pub fn tensors(
         &self,
         model: usize,
@@ -174,8 +175,8 @@ impl Program {
         source.tensors(&self.models[model], which, scratch, out);
     }
 
-    /// The columns of one row as a model sees them, for its explainer; of texts NaN.
-    #[expect(clippy::too_many_arguments, reason = "each is another part of the walk's memory")]
+    /// One row's columns as the model sees them, for its explainer; NaN for texts.
+    #[expect(clippy::too_many_arguments, reason = "each is a separate part of the walk's memory")]
     pub fn columns(
         &self,
         model: usize,
@@ -189,12 +190,12 @@ impl Program {
         source.columns(&self.models[model], row, scratch, out);
     }
 
-    /// The inputs of a model for columns that are there already, row after row, as ablation changes them.
+    /// The inputs of a model for given columns, row after row, as ablation changes them.
     pub fn tensors_of(&self, model: usize, columns: &[f64], scratch: &mut Scratch, out: &mut Vec<Tensor>) {
         tensors::tensors_of(&self.models[model], columns, scratch, out);
     }
 
-    /// Takes a model's answer: its score for each of the rows `which`.
+    /// Stores a model's score for each of the rows `which`.
     pub fn scores(
         &self,
         model: usize,
@@ -206,7 +207,7 @@ impl Program {
         tensors::read_scores(&self.models[model], outputs, which.len(), take)
     }
 
-    /// The same for rows that are not the request's, as ablation makes them: one score after the other.
+    /// Reads scores of rows outside the request, as ablation makes them.
     pub fn scores_of(
         &self,
         model: usize,
@@ -218,12 +219,12 @@ impl Program {
         tensors::read_scores(&self.models[model], outputs, rows, |_, score| out.push(score))
     }
 
-    /// Empties `scores` for the rows of a request.
+    /// Clears `scores` for the rows of a request.
     pub fn begin_scores(&self, rows: &Rows, scores: &mut Scores) {
         scores.begin(rows.len(), self.models.len());
     }
 
-    /// The score of a variant: its models' scores, each times its weight, added in the order in which they run.
+    /// A variant's score: the weighted sum of its models' scores, in run order.
     pub fn score(&self, variant: usize, row: usize, scores: &Scores) -> f64 {
         let variant = &self.variants[variant];
         let weighted = variant.models.iter().zip(&variant.weights).filter(|&(_, &weight)| weight != 0.0);

@@ -1,20 +1,20 @@
-//! Takes the fields of a request, row by row: each becomes a value of its slot, or a fault that names it.
+//! Reads a request's fields row by row into slot values or faults.
 //!
-//! Nothing is allocated for a sound row. Names are found without hashing where they come in the declared order.
+//! Allocates nothing for a valid row. Finds names without hashing if they come in declared order.
 
 use crate::field::{Field, shown};
 use crate::nearest::did_you_mean;
 use crate::program::Program;
-use crate::rows::{FeatureFact, Origin, RowWay, Rows};
+use crate::rows::{ChosenRoute, FeatureFact, Origin, Rows};
 use crate::schema::NAME_BYTES_MAX;
 use crate::value::Value;
 use crate::{feature::FEATURES_MAX, schema::FIELDS_MAX};
 use bytestring::ByteString;
-use flyball_core::{FieldFault, Scalar, TakeRows, Way};
+use flyball_core::{FieldFault, RowRoute, RowSink, Scalar};
 
-/// Faults that are told of one row.
+/// Maximum faults reported for one row.
 const ROW_FAULTS_MAX: usize = 16;
-/// Names that are looked for in a request because they are like one that was sent: it costs more than reading it.
+/// Maximum suggestions for unknown names in a request: searching costs more than parsing.
 const SUGGESTIONS_MAX: u32 = 8;
 
 const WORDS: usize = (FIELDS_MAX + FEATURES_MAX) / 64;
@@ -24,12 +24,12 @@ const WORDS: usize = (FIELDS_MAX + FEATURES_MAX) / 64;
 pub struct RowReader<'r> {
     program: &'r Program,
     rows: &'r mut Rows,
-    /// Features may be sent too, under their names.
+    /// Features may be sent too, by name.
     given: bool,
-    /// The place of the field that will be sent next, if they are sent in order.
+    /// The index of the next field if they come in order.
     next: usize,
     sent: Marks,
-    /// Neither default nor complaint is due.
+    /// Slots that need neither a default nor a fault.
     settled: Marks,
     row_faults: usize,
     suggestions: u32,
@@ -41,7 +41,7 @@ impl<'r> RowReader<'r> {
         RowReader { program, rows, given, next: 0, sent, settled, row_faults: 0, suggestions: 0 }
     }
 
-    /// Ends the last row: defaults, and fields that had to be there.
+    /// Ends the last row: sets defaults and reports missing required fields.
     pub fn finish(mut self) {
         self.end_row();
     }
@@ -60,7 +60,7 @@ impl<'r> RowReader<'r> {
         }
     }
 
-    /// The place of a name among the fields and, behind them, the features.
+    /// The index of a name: fields first, then features.
     fn find(&self, name: &str) -> Option<usize> {
         let program = self.program;
         if program.fields.get(self.next).is_some_and(|field| &*field.name == name) {
@@ -85,7 +85,7 @@ impl<'r> RowReader<'r> {
             near = did_you_mean(name, self.program.fields.iter().map(|field| &*field.name));
         }
         let cut = name.char_indices().nth(NAME_BYTES_MAX).map_or(name.len(), |(cut, _)| cut);
-        // Who knows what was put there: its type alone is told.
+        // The value may be anything, so only its type is reported.
         let is = match value {
             Scalar::Null => "null",
             Scalar::Bool(_) => "a bool",
@@ -102,7 +102,7 @@ impl<'r> RowReader<'r> {
     }
 }
 
-impl TakeRows for RowReader<'_> {
+impl RowSink for RowReader<'_> {
     fn row(&mut self, id: Option<&str>) {
         self.end_row();
         self.rows.push(id);
@@ -123,7 +123,7 @@ impl TakeRows for RowReader<'_> {
             return self.refused(field, value, "each field once in a row".to_owned());
         }
         let taken = match value {
-            // A field is as if it had not been sent; a feature is known to be missing.
+            // A null field counts as not sent; a null feature as missing.
             Scalar::Null if place < fields => return,
             Scalar::Null => Some(Value::Missing),
             value => field.take(value, self.rows),
@@ -139,17 +139,17 @@ impl TakeRows for RowReader<'_> {
         }
     }
 
-    fn takes_ways(&self) -> bool {
+    fn accepts_routes(&self) -> bool {
         self.given
     }
 
-    fn way(&mut self, way: Way<'_>) {
+    fn route(&mut self, route: RowRoute<'_>) {
         let Some(row) = self.rows.len().checked_sub(1) else { return };
         let variants = &self.program.variants;
-        match way {
-            Way::Rules => self.rows.set_way(row, RowWay::Rules),
-            Way::Variant(name) => match variants.iter().position(|variant| *variant.name == *name) {
-                Some(variant) => self.rows.set_way(row, RowWay::Variant(variant)),
+        match route {
+            RowRoute::Rules => self.rows.set_route(row, ChosenRoute::Rules),
+            RowRoute::Variant(name) => match variants.iter().position(|variant| *variant.name == *name) {
+                Some(variant) => self.rows.set_route(row, ChosenRoute::Variant(variant)),
                 None => {
                     let near = did_you_mean(name, variants.iter().map(|variant| &*variant.name));
                     self.fault("as", shown(Scalar::Text(name)), format!("a variant of the decision{near}"));
@@ -159,12 +159,12 @@ impl TakeRows for RowReader<'_> {
     }
 }
 
-/// A mark for each slot.
+/// One bit for each slot.
 #[derive(Debug, Default)]
 struct Marks([u64; WORDS]);
 
 impl Marks {
-    /// Whether it was not set before.
+    /// Sets the bit; returns whether it was unset.
     fn set(&mut self, place: usize) -> bool {
         let (word, bit) = (&mut self.0[place / 64], 1 << (place % 64));
         let fresh = *word & bit == 0;
@@ -172,7 +172,7 @@ impl Marks {
         fresh
     }
 
-    /// The places below `end` that are not set. Costs a step for each word and each such place.
+    /// The unset indexes below `end`. Takes one step for each word and each such index.
     fn unset(&self, end: usize) -> impl Iterator<Item = usize> + use<> {
         let words = self.0;
         (0..end.div_ceil(64)).flat_map(move |at| {

@@ -1,5 +1,4 @@
-//! How a decision's records are kept: what is left out of them, whom they are about, and how much is done for each.
-//! Writing them is the walk's.
+//! The recording plan of a decision: masked fields, subject and sampling. The walk writes the records.
 
 use crate::document::{DecisionDocument, Durability, RecordDocument, WhenUnavailable};
 use crate::faults::Faults;
@@ -11,21 +10,21 @@ use crate::slot::{KeyBuffer, Slot};
 use flyball_core::DecisionId;
 use std::sync::Arc;
 
-/// Stands between the keys of a subject that has several.
+/// Separates the keys of a subject that has several.
 const BETWEEN: u8 = 0x1f;
 
 #[derive(Clone, Debug)]
 pub struct RecordPlan {
-    /// The author wrote that decisions are recorded: without somebody who keeps them they are not made.
+    /// The author requires records: without a journal, nothing is decided.
     pub demanded: bool,
     pub durability: Durability,
     pub when_unavailable: WhenUnavailable,
     sample: f64,
-    /// By field: its value is in no record.
+    /// By field: never record its value.
     masked: Vec<bool>,
-    /// By feature: it is made of such a field, so its value is in no record either.
+    /// By feature: derived from a masked field, so its value is never recorded either.
     masked_features: Vec<bool>,
-    /// The fields that identify what is decided about.
+    /// The fields that identify the subject.
     keys: Vec<Slot>,
 }
 
@@ -67,14 +66,15 @@ impl RecordPlan {
         self.masked.iter().enumerate().filter(|(_, masked)| **masked).map(|(field, _)| field)
     }
 
-    /// Whether a record has everything, or only what was decided. The id's random bits tell: the same for ever.
+    /// Whether a record is complete or only has the decision. Derived from the id's random bits, so it is
+    /// stable.
     pub fn whole(&self, id: DecisionId) -> bool {
         const BITS: u32 = 53;
         let drawn = (id.0 & ((1 << BITS) - 1)) as u64;
         (drawn as f64) < self.sample * (1_u64 << BITS) as f64
     }
 
-    /// Whom a row is about, as text; nothing where no field says so.
+    /// The subject of a row as text; empty without a key field.
     pub fn subject(&self, rows: &Rows, row: usize, out: &mut Vec<u8>) {
         if self.keys.iter().all(|key| key.text(rows, row, &mut KeyBuffer::new()).is_none()) {
             return;
@@ -87,22 +87,22 @@ impl RecordPlan {
         }
     }
 
-    /// What `flyball plan` says of it.
+    /// The description for `flyball plan`.
     pub(crate) fn describe(&self, fields: &[Field]) -> Vec<String> {
         if !self.demanded {
             return Vec::new();
         }
         let (durability, unavailable) = (self.durability.label(), self.when_unavailable.label());
-        let mut lines = vec![format!("{durability}; where no record can be kept: {unavailable}")];
+        let mut lines = vec![format!("{durability}; if records cannot be stored: {unavailable}")];
         if self.sample < 1.0 {
             lines.push(format!("{} of the records have their input and features", self.sample));
         }
-        lines.extend(self.masks().map(|field| format!("{}: its value is in no record", fields[field].name)));
+        lines.extend(self.masks().map(|field| format!("{}: never recorded", fields[field].name)));
         lines
     }
 }
 
-/// Features are compiled in order: each is made of fields and of those before it.
+/// Features are compiled in order: each depends on fields and earlier features.
 fn masked_features(fields: &[bool], features: &[FeaturePlan]) -> Vec<bool> {
     let mut masked = Vec::with_capacity(features.len());
     for feature in features {
@@ -110,8 +110,8 @@ fn masked_features(fields: &[bool], features: &[FeaturePlan]) -> Vec<bool> {
             Some(masked) => *masked,
             None => features.iter().zip(&masked).any(|(before, masked)| before.slot == slot && *masked),
         };
-        let tells = feature.from.tells(&such);
-        masked.push(tells);
+        let reveals = feature.from.reveals(&such);
+        masked.push(reveals);
     }
     masked
 }

@@ -1,4 +1,4 @@
-//! What is done instead of failing, for each kind of failure. Doing it is the walk's.
+//! The remedy for each kind of failure. The walk applies it.
 
 use crate::document::{RemediesDocument, RemedyDocument};
 use crate::faults::Faults;
@@ -12,7 +12,7 @@ pub enum Remedy {
     Retry,
     Rules,
     Previous,
-    /// The policy's outcome of that number.
+    /// The policy's outcome with this index.
     Outcome(usize),
 }
 
@@ -28,7 +28,7 @@ pub struct Remedies {
 }
 
 impl Remedies {
-    /// `outcomes` are the policy's; `previous` says whether there is a fallback.
+    /// `outcomes` are the policy's; `previous` states whether there is a fallback.
     pub(crate) fn compile(
         document: &RemediesDocument,
         outcomes: &[String],
@@ -48,17 +48,17 @@ impl Remedies {
             record_error: remedy("record_error", &document.record_error),
         };
         if matches!(remedies.invalid_input, Remedy::Retry | Remedy::Previous) {
-            let allowed = "another remedy: the same input is as invalid the second time";
+            let allowed = "another remedy: a retry of the same input is just as invalid";
             faults.add("remedies.invalid_input", remedies.invalid_input.label(), allowed);
         }
         if remedies.record_error == Remedy::Previous {
-            let allowed = "another remedy: what the fallback decides has to be recorded too";
+            let allowed = "another remedy: the fallback's decision must be recorded too";
             faults.add("remedies.record_error", remedies.record_error.label(), allowed);
         }
         remedies
     }
 
-    /// Each with the key that it has in the document.
+    /// All remedies with their keys in the document.
     pub fn each(&self) -> [(&'static str, Remedy); 7] {
         [
             ("model_unavailable", self.model_unavailable),

@@ -1,4 +1,4 @@
-//! Ways from columns to a score, and which of them decides a request: the champion, or another by its share.
+//! Variants, and which of them decides a request: the champion, or another by its share.
 
 use crate::document::{RouteDocument, VariantDocument};
 use crate::faults::Faults;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 const VARIANTS_MAX: usize = 16;
 /// The variant of a decision without a model.
 const RULES_ALONE: &str = "rules";
-/// What shares that were meant to be all may miss by, as sums of decimals do.
+/// Tolerance for shares that should sum to 1, for decimal rounding.
 const SHARES_SLACK: f64 = 1e-9;
 
 #[derive(Clone, Debug)]
@@ -21,13 +21,13 @@ pub struct Variant {
     pub name: Arc<str>,
     /// In the order in which they run.
     pub models: Vec<usize>,
-    /// Of each of them; 0: its score is only a column of others.
+    /// The weight of each; 0: its score is only a column of others.
     pub weights: Vec<f64>,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct RoutePlan {
-    /// Variants but the champion, and the sum of the shares up to and with theirs.
+    /// Variants other than the champion, with cumulative shares.
     pub(crate) split: Vec<(usize, f64)>,
     pub(crate) sticky: Option<Slot>,
     pub shadow: Vec<usize>,
@@ -35,12 +35,12 @@ pub struct RoutePlan {
 }
 
 impl RoutePlan {
-    /// Whether rows may go to another variant than the champion.
+    /// Whether rows may go to a variant other than the champion.
     pub fn splits(&self) -> bool {
         !self.split.is_empty()
     }
 
-    /// The variant of a row. `draw` is random; where requests stick and the row has a key, the key alone decides.
+    /// The variant of a row. `draw` is random; with a sticky key, the key alone decides.
     pub fn choose(&self, rows: &Rows, row: usize, draw: u64) -> usize {
         if self.split.is_empty() {
             return 0;
@@ -52,17 +52,17 @@ impl RoutePlan {
     }
 }
 
-/// The low half of MurmurHash3 (x64, 128 bits, seed 0): the same on every machine and in every version.
+/// The low half of MurmurHash3 (x64, 128 bits, seed 0): stable across machines and versions.
 fn stable_hash(key: &str) -> u64 {
-    murmur3::murmur3_x64_128(&mut key.as_bytes(), 0).expect("reading from memory does not fail") as u64
+    murmur3::murmur3_x64_128(&mut key.as_bytes(), 0).expect("reading from memory cannot fail") as u64
 }
 
-/// From 0 up to, not including, 1.
+/// Maps to 0 (inclusive) up to 1 (exclusive).
 pub fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// The variants in order. `models` has those without a fault; `known` says which names there are.
+/// The variants in order. `models` has the valid ones; `known` all names.
 pub(crate) fn variants(
     documents: &[VariantDocument],
     models: &[ModelPlan],
@@ -134,7 +134,7 @@ fn variant(
     Variant { name: document.name.as_str().into(), weights: weights.collect(), models: places }
 }
 
-/// What a model takes from others must have run `before` it.
+/// Requires that the models a model reads from run `before` it.
 fn needs(
     name: &str,
     before: &[usize],
@@ -184,13 +184,13 @@ pub(crate) fn route(
     RoutePlan { split, sticky, shadow, fallback }
 }
 
-/// In the order of the variants: a larger share of one leaves those who have it already where they are.
+/// In variant order: enlarging one share keeps its existing requests.
 fn split(document: &RouteDocument, variants: &[Variant], faults: &mut Faults) -> Vec<(usize, f64)> {
     let mut shares = Vec::new();
     for (name, share) in &document.split {
         let path = format!("route.split.{name}");
         match find(name, variants, &path, faults) {
-            Some(0) => faults.add(path, *share, "another variant than the champion, who has the rest"),
+            Some(0) => faults.add(path, *share, "another variant than the champion, which gets the rest"),
             Some(variant) if (0.0..=1.0).contains(share) => shares.push((variant, *share)),
             Some(_) => faults.add(path, *share, "a share from 0 to 1"),
             None => {}

@@ -1,23 +1,23 @@
-//! The rows of one request: a slot for each field and feature, and the texts that they refer to. Kept and used again.
+//! The rows of one request: a slot for each field and feature, and their texts. Reused.
 
 use crate::value::{TextRef, Value};
 use flyball_core::FieldFault;
 
-/// Where a feature's value came from, for the record.
+/// The origin of a feature's value, for the record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// It is not known yet.
+    /// Not known yet.
     #[default]
     None,
     Window,
     Cache,
     Source,
-    /// Older than it may be, and used all the same.
+    /// Too old, but used as declared.
     Stale,
     Computed,
-    /// What was declared for the case that there is none.
+    /// The declared default for a missing value.
     Declared,
-    /// A file that is scored brought it along.
+    /// Supplied by a scored file.
     Given,
 }
 
@@ -42,9 +42,9 @@ pub struct FeatureFact {
     pub age_ms: Option<u32>,
 }
 
-/// A way that a row chose itself.
+/// A route that a row chose itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowWay {
+pub enum ChosenRoute {
     Variant(usize),
     Rules,
 }
@@ -57,35 +57,35 @@ pub struct Rows {
     facts: Vec<FeatureFact>,
     text: String,
     ids: Vec<Option<TextRef>>,
-    /// Of those that say which way they go, in the order of their rows.
-    ways: Vec<(u32, RowWay)>,
-    /// In the order of their rows.
+    /// Rows that chose a route, in row order.
+    routes: Vec<(u32, ChosenRoute)>,
+    /// In row order.
     faults: Vec<(u32, FieldFault)>,
 }
 
 impl Rows {
-    /// Empties it for a request of a decision with so many fields and features.
+    /// Clears it for a request with this many fields and features.
     pub fn begin(&mut self, fields: usize, features: usize) {
         (self.fields, self.features) = (fields, features);
         self.values.clear();
         self.facts.clear();
         self.text.clear();
         self.ids.clear();
-        self.ways.clear();
+        self.routes.clear();
         self.faults.clear();
     }
 
-    pub(crate) fn set_way(&mut self, row: usize, way: RowWay) {
-        self.ways.push((row as u32, way));
+    pub(crate) fn set_route(&mut self, row: usize, route: ChosenRoute) {
+        self.routes.push((row as u32, route));
     }
 
-    /// The way that a row chose itself.
-    pub fn way(&self, row: usize) -> Option<RowWay> {
-        let place = self.ways.partition_point(|&(of, _)| (of as usize) < row);
-        self.ways.get(place).filter(|(of, _)| *of as usize == row).map(|(_, way)| *way)
+    /// The route that a row chose itself.
+    pub fn route(&self, row: usize) -> Option<ChosenRoute> {
+        let place = self.routes.partition_point(|&(of, _)| (of as usize) < row);
+        self.routes.get(place).filter(|(of, _)| *of as usize == row).map(|(_, route)| *route)
     }
 
-    /// Adds a row in which everything is missing.
+    /// Adds a row with all values missing.
     pub fn push(&mut self, id: Option<&str>) -> usize {
         let id = id.map(|id| self.keep(id));
         self.ids.push(id);
@@ -116,7 +116,7 @@ impl Rows {
         self.values[place] = value;
     }
 
-    /// `feature` counts from the first feature.
+    /// `feature` is the index among features.
     pub fn set_feature(&mut self, row: usize, feature: usize, value: Value, fact: FeatureFact) {
         self.set(row, self.fields + feature, value);
         self.facts[row * self.features + feature] = fact;
@@ -126,7 +126,7 @@ impl Rows {
         self.facts[row * self.features + feature]
     }
 
-    /// Keeps a text for as long as the request lasts. Bodies are bounded, so their texts are.
+    /// Stores a text for the duration of the request. Bounded because bodies are.
     pub fn keep(&mut self, text: &str) -> TextRef {
         let start = self.text.len() as u32;
         self.text.push_str(text);

@@ -1,4 +1,4 @@
-//! The fields of a decision, from the document. Finds every fault of `input`, each at the author's own path.
+//! Compiles the fields of a decision. Reports every fault of `input` at the author's path.
 
 use crate::document::{FieldDocument, FieldType};
 use crate::faults::Faults;
@@ -10,15 +10,15 @@ use crate::value::Kind;
 use std::sync::Arc;
 
 pub(crate) const FIELDS_MAX: usize = 256;
-/// Of all categories of a decision together.
+/// Maximum values of all categories of a decision together.
 pub(crate) const VALUES_MAX: usize = 100_000;
 pub(crate) const NAME_BYTES_MAX: usize = 64;
 const VALUE_BYTES_MAX: usize = 1024;
 const LENGTH_MAX: u32 = 65_536;
-/// What `length_max` is where nobody set it.
+/// The default of `length_max`.
 const LENGTH_DEFAULT: u32 = 1024;
 
-/// Words of the expression language, and `score`, which guards and rules know as the model's.
+/// Words of the expression language, and `score`, which is the model's.
 const RESERVED: [&str; 24] = [
     "as",
     "break",
@@ -46,16 +46,16 @@ const RESERVED: [&str; 24] = [
     "while",
 ];
 
-/// What the parts of a program share while they are compiled.
+/// Shared state while compiling a program.
 pub(crate) struct Scope<'f> {
     pub(crate) faults: &'f mut Faults,
     pub(crate) names: Names,
-    /// Category values that may still come.
+    /// Remaining category values.
     pub(crate) values_left: usize,
 }
 
 impl Scope<'_> {
-    /// A name of the document, or a fault. `what` begins its path: `input`.
+    /// Checks a name of the document. `what` starts its path: `input`.
     pub(crate) fn name(&mut self, what: &str, name: &str) -> bool {
         let path = format!("{what}.{name}");
         if !identifier(name) {
@@ -71,7 +71,7 @@ impl Scope<'_> {
         false
     }
 
-    /// The values of a category with their places, `unknown` behind them if it is not among them.
+    /// The values of a category with their indexes; appends `unknown` if it is not listed.
     pub(crate) fn values(
         &mut self,
         path: &str,
@@ -116,7 +116,7 @@ impl Scope<'_> {
         (all.into(), places, unknown)
     }
 
-    /// A field that others refer to, of one of these kinds.
+    /// The slot of a referenced field of one of these kinds.
     pub(crate) fn slot(&mut self, path: &str, name: &str, fields: &[Field], kinds: &[Kind]) -> Option<Slot> {
         let Some(place) = fields.iter().position(|field| &*field.name == name) else {
             let near = did_you_mean(name, fields.iter().map(|field| &*field.name));
@@ -134,7 +134,7 @@ impl Scope<'_> {
     }
 }
 
-/// The fields in order; those with a fault too, so that what refers to them is checked all the same.
+/// The fields in order, including faulty ones, so that references are still checked.
 pub(crate) fn fields(documents: &[FieldDocument], scope: &mut Scope<'_>) -> Vec<Field> {
     if documents.is_empty() || documents.len() > FIELDS_MAX {
         scope.faults.add("input", documents.len(), format!("1 to {FIELDS_MAX} fields"));
@@ -222,7 +222,7 @@ fn identifier(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Names of models, variants and sources: they are labels and file names too.
+/// Checks names of models, variants and sources: they are labels and file names too.
 pub(crate) fn label(name: &str) -> bool {
     let first = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     first

@@ -1,4 +1,4 @@
-//! The scores of a request's rows, and the memory that columns are computed in. Both are kept and used again.
+//! The scores of a request's rows, and reusable memory for columns.
 
 #[derive(Debug, Default)]
 pub struct Scores {
@@ -7,14 +7,14 @@ pub struct Scores {
 }
 
 impl Scores {
-    /// Empties it for so many rows of a decision with so many models.
+    /// Clears it for this many rows and models.
     pub fn begin(&mut self, rows: usize, models: usize) {
         self.models = models;
         self.values.clear();
         self.values.resize(rows * models, f64::NAN);
     }
 
-    /// NaN where the model was not run.
+    /// NaN if the model was not run.
     pub fn get(&self, row: usize, model: usize) -> f64 {
         self.values[row * self.models + model]
     }

@@ -1,16 +1,16 @@
-//! A reference from a plan to a field's value: as the text of a key, or as a number.
+//! A plan's reference to a field's value, as a key text or a number.
 
 use crate::rows::Rows;
 use crate::value::{Kind, Value};
 use std::sync::Arc;
 
-/// Room for the text of a number, on the stack.
+/// A stack buffer for the text of a number.
 pub use itoa::Buffer as KeyBuffer;
 
 #[derive(Clone, Debug)]
 pub struct Slot {
     pub slot: usize,
-    /// Of a category; else empty.
+    /// Values of a category; else empty.
     pub(crate) values: Arc<[String]>,
 }
 
@@ -18,7 +18,7 @@ impl Slot {
     /// The kinds that can be a key.
     pub(crate) const KEYS: [Kind; 3] = [Kind::Text, Kind::Int, Kind::Category];
 
-    /// The value as a key: a text as it is, a category by its text, an int in decimal. None: missing.
+    /// The value as a key: texts unchanged, categories by text, ints in decimal. None: missing.
     pub fn text<'a>(&'a self, rows: &'a Rows, row: usize, buffer: &'a mut KeyBuffer) -> Option<&'a str> {
         match rows.value(row, self.slot) {
             Value::Text(text) => Some(rows.text(text)),

@@ -1,4 +1,4 @@
-//! The stores that features are looked up in, as the document names them. Opening them is the features crate's.
+//! The feature stores that the document names. The features crate opens them.
 
 use crate::document::{CacheDocument, SourceDocument};
 use crate::faults::Faults;
@@ -78,11 +78,11 @@ fn check_cache(cache: &CacheDocument, path: &str, faults: &mut Faults) {
     }
 }
 
-/// Whether `user:password@` stands before the host, or the address of a socket has `?user=…&pass=…`.
+/// Whether the URL has `user:password@` or `?user=…&pass=…`.
 fn has_password(url: &str) -> bool {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let asked = rest.split_once('?').map_or("", |(_, asked)| asked);
-    // Names may be escaped: one that is not plain is not let through.
+    // Names may be escaped: reject any that is not plain.
     let secret = |part: &str| {
         let name = part.split('=').next().unwrap_or(part);
         name.contains('%') || ["pass", "user"].iter().any(|word| name.to_ascii_lowercase().starts_with(word))

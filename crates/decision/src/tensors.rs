@@ -1,19 +1,20 @@
-//! Columns become a model's tensors, and its outputs become scores. Columns are f64 until here; the cast to the tensor's
-//! type is the last thing: to the nearest for floats, towards zero and to the nearest bound for whole numbers, and to
-//! whether it is not 0 for BOOL. A missing text is the empty one.
+//! Converts columns to a model's tensors, and outputs to scores.
+//!
+//! Columns are f64 until here. The last step casts to the tensor's type: to nearest for floats, truncating
+//! and saturating for integers, non-zero for BOOL. A missing text becomes the empty one.
 
 use crate::model::{Feed, InputPlan, ModelPlan};
 use crate::rows::Rows;
 use crate::scores::Scores;
-use crate::transform::{Frame, Scratch, Transforms, Words};
+use crate::transform::{Frame, Scratch, TextPool, Transforms};
 use bytes::{BufMut, BytesMut};
 use flyball_core::{DataType, Fault, FaultKind, Shape, Stage, Tensor, TensorData};
 use half::{bf16, f16};
 
-/// Rows whose columns are computed at once: enough to amortise each step, few enough for the cache.
+/// Rows computed at once: enough to amortise each step, few enough for the cache.
 const CHUNK_ROWS: usize = 64;
 
-/// Where columns come from.
+/// The source of columns.
 pub(crate) struct Source<'a> {
     pub(crate) transforms: &'a Transforms,
     pub(crate) rows: &'a Rows,
@@ -31,7 +32,7 @@ impl Source<'_> {
     ) {
         out.clear();
         out.extend(model.inputs.iter().map(|input| input.tensor(which.len())));
-        // One piece of memory for each tensor, taken from what was kept; they are given back when the model has run.
+        // One allocation for each tensor, reused from earlier ones and returned after the run.
         let Scratch { frame, bytes, pieces } = scratch;
         let lengths = model.inputs.iter().map(|input| input.bytes(which.len()));
         bytes.reserve(lengths.clone().sum());
@@ -39,7 +40,7 @@ impl Source<'_> {
             let rest = bytes.split_off(length);
             std::mem::replace(bytes, rest)
         }));
-        // The columns of a chunk are computed once, for all inputs.
+        // The columns of a chunk are computed once for all inputs.
         for chunk in which.chunks(CHUNK_ROWS) {
             self.transforms.run(&model.steps, self.rows, chunk, frame);
             for ((input, tensor), piece) in model.inputs.iter().zip(&mut *out).zip(&mut *pieces) {
@@ -60,7 +61,7 @@ impl Source<'_> {
     ) {
         match &mut tensor.data {
             TensorData::Strings(texts) => {
-                let words = Words::new(self.transforms, self.rows, frame);
+                let words = TextPool::new(self.transforms, self.rows, frame);
                 for place in 0..which.len() {
                     texts.extend(input.columns.iter().map(|feed| match feed {
                         Feed::Text(column) => {
@@ -88,7 +89,7 @@ impl Source<'_> {
         }
     }
 
-    /// The columns of one row as the model sees them, in its tensors' types; of texts NaN.
+    /// One row's columns as the model sees them, in tensor types; NaN for texts.
     pub(crate) fn columns(&self, model: &ModelPlan, row: usize, scratch: &mut Scratch, out: &mut Vec<f64>) {
         out.clear();
         self.transforms.run(&model.steps, self.rows, &[row], &mut scratch.frame);
@@ -99,7 +100,7 @@ impl Source<'_> {
     }
 }
 
-/// The tensors of rows of columns that are there already, row after row: for explanations by ablation.
+/// Tensors of given columns, row after row, for ablation.
 pub(crate) fn tensors_of(model: &ModelPlan, columns: &[f64], scratch: &mut Scratch, out: &mut Vec<Tensor>) {
     let width = model.columns.len().max(1);
     let rows = columns.len() / width;
@@ -119,7 +120,7 @@ pub(crate) fn tensors_of(model: &ModelPlan, columns: &[f64], scratch: &mut Scrat
     }
 }
 
-/// Gives the tensor what was written for it.
+/// Moves the written bytes into the tensor.
 fn seal(tensor: &mut Tensor, bytes: &mut BytesMut) {
     if let TensorData::Fixed(data) = &mut tensor.data {
         *data = bytes.split().freeze();
@@ -163,7 +164,7 @@ fn put(bytes: &mut BytesMut, datatype: DataType, x: f64) {
     }
 }
 
-/// A number as it is in a tensor of that type.
+/// A number as the tensor's type represents it.
 fn seen(datatype: DataType, x: f64) -> f64 {
     match datatype {
         DataType::Fp32 => f64::from(x as f32),
@@ -175,7 +176,7 @@ fn seen(datatype: DataType, x: f64) -> f64 {
     }
 }
 
-/// Hands each row's score in a model's answer to `take`, with its place among the `rows` that went in.
+/// Passes each row's score to `take`, with its index among the input `rows`.
 pub(crate) fn read_scores(
     model: &ModelPlan,
     outputs: &[Tensor],
@@ -184,17 +185,17 @@ pub(crate) fn read_scores(
 ) -> Result<(), Fault> {
     let fault = |text: String| Fault::new(FaultKind::RunFailed, Stage::Infer, text);
     let Some(output) = outputs.iter().find(|output| *output.name == *model.output) else {
-        return Err(fault(format!("model '{}' gave no output '{}'", model.name, model.output)));
+        return Err(fault(format!("model '{}' returned no output '{}'", model.name, model.output)));
     };
     let elements = Tensor::elements(&output.shape).unwrap_or(0);
     let width = elements.checked_div(rows).unwrap_or(0);
     let size = output.datatype.size().unwrap_or(0);
     let TensorData::Fixed(data) = &output.data else {
-        return Err(fault(format!("model '{}' gave texts as '{}'", model.name, model.output)));
+        return Err(fault(format!("model '{}' returned texts as '{}'", model.name, model.output)));
     };
     if output.rows() != rows || model.element >= width || data.len() != elements * size {
         return Err(fault(format!(
-            "model '{}' gave '{}' of shape {:?} for {rows} rows; its score is element {} of a row",
+            "model '{}' returned '{}' of shape {:?} for {rows} rows; its score is element {} of a row",
             model.name, model.output, output.shape, model.element
         )));
     }
@@ -205,7 +206,7 @@ pub(crate) fn read_scores(
     Ok(())
 }
 
-/// The first numbers of one row of an output, of which `rows` went in; none of texts, or where its shape is not by rows.
+/// The first numbers of one row of an output; none for texts or if its shape is not by rows.
 pub fn row_numbers(output: &Tensor, rows: usize, row: usize, most: usize) -> impl Iterator<Item = f64> + '_ {
     let size = output.datatype.size().unwrap_or(0);
     let data = match &output.data {

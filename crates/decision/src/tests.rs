@@ -1,9 +1,9 @@
-//! The whole program: documents that compile and do not, rows that are taken and refused, columns, tensors, scores.
+//! The whole program: documents, rows, columns, tensors, scores.
 
+mod accepted_values;
 mod candidate;
 mod columns;
 mod document;
 mod good;
 mod mutated;
 mod run;
-mod taken;

@@ -1,7 +1,8 @@
-//! From values to columns: the transforms of a decision as flat steps over reused buffers.
+//! Transforms: from values to columns, as flat steps over reused buffers.
 //!
-//! A column is a list of numbers (f64; missing is NaN), of texts or of times, one for each row. Missing stays missing
-//! through every step but `impute` and `one_hot`. Columns are cast to a tensor's type where the tensor is made, not here.
+//! A column is a list of numbers (f64; missing is NaN), texts or times, one for each row. Missing stays
+//! missing through every step except `impute` and `one_hot`. Columns are cast to a tensor's type when the
+//! tensor is built, not here.
 
 mod build;
 mod codes;
@@ -13,7 +14,7 @@ mod numbers;
 mod step;
 
 pub(crate) use build::{Column, Register};
-pub(crate) use frame::{Frame, Words};
+pub(crate) use frame::{Frame, TextPool};
 
 use crate::document::TransformDocument;
 use crate::faults::Faults;
@@ -24,17 +25,17 @@ use std::sync::Arc;
 use step::Step;
 
 pub(crate) const TRANSFORMS_MAX: usize = 512;
-/// Columns under their names at any time, and those of one model.
+/// Maximum named columns at any time, and columns of one model.
 pub(crate) const COLUMNS_MAX: usize = 4096;
-/// Columns that all steps together make; each has its own place in memory.
+/// Maximum columns made by all steps; each has its own memory.
 const MADE_MAX: usize = 16_384;
 
-/// The memory that columns are computed in. Kept and used again.
+/// Reusable memory for columns.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(crate) frame: Frame,
     pub(crate) bytes: bytes::BytesMut,
-    /// Of `bytes`, one for each input of a model while its tensors are written.
+    /// Buffers for a model's inputs while its tensors are written.
     pub(crate) pieces: Vec<bytes::BytesMut>,
 }
 
@@ -42,11 +43,11 @@ pub struct Scratch {
 pub(crate) struct Transforms {
     steps: Vec<Step>,
     columns: HashMap<String, Column>,
-    /// The values of each slot that is a category.
+    /// The values of each category slot.
     categories: Vec<Arc<[String]>>,
-    /// Texts that `impute` puts in.
+    /// Texts inserted by `impute`.
     constants: Vec<Arc<str>>,
-    /// How many columns of numbers, texts and times there are.
+    /// The number of columns of numbers, texts and times.
     sizes: [usize; 3],
     /// One for each transform, for `flyball plan`.
     lines: Vec<String>,
@@ -97,7 +98,7 @@ impl Transforms {
         needed
     }
 
-    /// Runs these steps for the rows `which`; their columns are then in the frame.
+    /// Runs these steps for the rows `which`; the results are in the frame.
     pub(crate) fn run(&self, steps: &[u32], rows: &crate::Rows, which: &[usize], frame: &mut Frame) {
         frame.begin(which.len(), self.sizes);
         for &step in steps {

@@ -1,4 +1,4 @@
-//! Values of fields and features, small enough to copy. Texts lie in their request's own memory (`Rows`).
+//! Values of fields and features, small enough to copy. Texts are stored in the request's `Rows`.
 
 use crate::document::FieldType;
 
@@ -16,13 +16,13 @@ pub enum Value {
     Int(i64),
     Float(f64),
     Text(TextRef),
-    /// The place among the values of its field.
+    /// The index among the field's values.
     Category(u32),
     /// Nanoseconds since 1970, UTC.
     Time(i64),
 }
 
-/// What a slot holds, where it is not missing.
+/// The type of a slot's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Bool,
@@ -34,7 +34,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As the author writes it.
+    /// The name that authors write.
     pub const fn label(self) -> &'static str {
         match self {
             Kind::Bool => "bool",

@@ -1,8 +1,9 @@
-//! What a request allocates on its way through the program once its memory is warm: nothing. Counted by the test binary's
-//! own allocator, which passes everything on to the system's.
+//! A request allocates nothing in the program once its memory is warm.
+//!
+//! Counted by the test binary's allocator, which forwards to the system's.
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test, and the line says enough")]
 
-use flyball_core::{DataType, Scalar, TakeRows, Tensor, TensorData, TensorSpec};
+use flyball_core::{DataType, RowSink, Scalar, Tensor, TensorData, TensorSpec};
 use flyball_decision::{DecisionDocument, ModelFacts, Program, Rows, Scores, Scratch};
 use serde_json::json;
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -17,11 +18,11 @@ thread_local! {
     static ALLOCATED: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed on to the system's allocator as it came; counting touches none of its memory.
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting touches none of its memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATED.set(ALLOCATED.get() + 1);
-        // SAFETY: the caller's promises are the system allocator's conditions.
+        // SAFETY: the caller upholds the system allocator's conditions.
         unsafe { System.alloc(layout) }
     }
 
@@ -70,7 +71,7 @@ fn program() -> Program {
     Program::compile(&DecisionDocument::read(&document).unwrap(), &[facts]).unwrap()
 }
 
-/// What one lane keeps from request to request.
+/// A lane's memory between requests.
 #[derive(Default)]
 struct Memory {
     rows: Rows,
@@ -97,13 +98,13 @@ fn decide(program: &Program, memory: &mut Memory, answer: &[Tensor]) {
     }
     program.tensors(0, rows, &[0, 1], scores, scratch, tensors);
     assert_eq!(tensors[0].shape.as_slice(), [2, 7]);
-    // The model has run: its inputs are given back.
+    // The model has run: its inputs are returned.
     tensors.clear();
     program.scores(0, answer, &[0, 1], scores).unwrap();
     for row in 0..2 {
         let variant = program.route.choose(rows, row, 7);
         let score = program.score(variant, row, scores);
-        program.policy.judge(rows, row, Some(score)).unwrap();
+        program.policy.evaluate(rows, row, Some(score)).unwrap();
     }
 }
 

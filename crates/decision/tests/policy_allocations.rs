@@ -1,4 +1,4 @@
-//! Judging allocates nothing, counted by this binary's own allocator.
+//! Evaluating a policy allocates nothing, counted by this binary's allocator.
 
 use flyball_decision::{Faults, Kind, Name, Names, Policy, Rows, Value};
 use serde_json::json;
@@ -14,11 +14,11 @@ thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed on to the system's allocator as it came; counting touches none of its memory.
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting touches none of its memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         COUNT.set(COUNT.get() + 1);
-        // SAFETY: the caller's promises are the system allocator's conditions.
+        // SAFETY: the caller upholds the system allocator's conditions.
         unsafe { System.alloc(layout) }
     }
 
@@ -79,12 +79,12 @@ fn judging_with_every_kind_of_rule_allocates_nothing() {
     for (slot, value) in values.into_iter().enumerate() {
         rows.set(row, slot, value);
     }
-    // The first use of a pattern makes its memory.
-    let first = policy.judge(&rows, row, Some(0.4)).unwrap();
+    // The first use of a pattern allocates its memory.
+    let first = policy.evaluate(&rows, row, Some(0.4)).unwrap();
     assert_eq!(first.fired.as_slice(), [1, 2, 3, 4]);
     let before = COUNT.get();
     policy.inputs_guarded(&rows, row).unwrap();
-    let again = policy.judge(&rows, row, Some(0.4)).unwrap();
+    let again = policy.evaluate(&rows, row, Some(0.4)).unwrap();
     assert_eq!(COUNT.get() - before, 0);
     assert_eq!(again, first);
 }

@@ -1,10 +1,10 @@
-//! The page on the policy is right: its expressions compile, and its tables say what happens.
+//! The policy page is correct: its expressions compile, and its tables match the behaviour.
 
 use flyball_decision::{Expr, Kind, Name, Names, Rows, Value};
 
 const PAGE: &str = include_str!("../../../docs/reference/policy.md");
 
-/// The cells of the rows below the head that begins with `first`, without their backticks.
+/// The cells of the rows below the header that starts with `first`, without backticks.
 fn table(first: &str) -> Vec<Vec<String>> {
     let rows = PAGE.lines().skip_while(|line| !line.starts_with(&format!("| {first} |"))).skip(2);
     let cells = |line: &str| {

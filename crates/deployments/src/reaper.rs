@@ -76,7 +76,7 @@ fn survey<M: Send + Sync + 'static>(
     cleaning: &SyncSender<Clean<M>>,
     leaving: Arc<AtomicBool>,
 ) {
-    flyball_engine::give_way();
+    flyball_engine::set_idle_policy();
     while let Ok(survey) = surveys.recv() {
         if leaving.load(Ordering::Relaxed) {
             return;
@@ -111,7 +111,7 @@ fn survey_one<M: Send + Sync + 'static>(Survey(surveyor, model): Survey<M>, leav
 }
 
 fn clean<M: Send + Sync>(cleaning: &Receiver<Clean<M>>, leaving: &AtomicBool) {
-    flyball_engine::be_nice();
+    flyball_engine::set_lowest_priority();
     let mut old: Vec<Arc<Deployment<M>>> = Vec::new();
     while !leaving.load(Ordering::Relaxed) {
         let next = if old.is_empty() {

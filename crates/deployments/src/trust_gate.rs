@@ -4,9 +4,8 @@
 //! Knows neither ONNX Runtime nor the files of trust: their reader hands over the contents.
 
 use arc_swap::ArcSwapOption;
-use flyball_core::Digest;
-use flyball_core::Wall;
 use flyball_core::snapshot::{self, Bundle, Signed};
+use flyball_core::{Digest, WallClock};
 use flyball_decision::{DecisionDocument, Digests};
 use flyball_plane::{Approved, Provenance};
 use flyball_signing::{Manifest, Refused, Release, Trust};
@@ -21,7 +20,7 @@ pub struct TrustGate {
     environment: String,
     /// Whether unsigned deployments are served.
     allow_unsigned: bool,
-    wall: Wall,
+    wall: WallClock,
     /// The newest signed index that was applied.
     newest: Mutex<Option<IndexMark>>,
     /// Stores it over restarts.
@@ -80,7 +79,7 @@ struct Released<'d> {
 
 impl TrustGate {
     /// Without `trust` only unsigned deployments are served, where those are allowed.
-    pub fn new(trust: Option<Trust>, environment: &str, allow_unsigned: bool, wall: Wall) -> TrustGate {
+    pub fn new(trust: Option<Trust>, environment: &str, allow_unsigned: bool, wall: WallClock) -> TrustGate {
         let trust = ArcSwapOption::from(trust.map(Arc::new));
         let environment = environment.to_owned();
         TrustGate { trust, environment, allow_unsigned, wall, newest: Mutex::default(), keep: None }
@@ -94,7 +93,7 @@ impl TrustGate {
 
     /// Verifies nothing and serves everything.
     pub fn open() -> TrustGate {
-        TrustGate::new(None, "production", true, Wall::system())
+        TrustGate::new(None, "production", true, WallClock::system())
     }
 
     pub fn environment(&self) -> &str {
@@ -309,7 +308,7 @@ mod tests {
     }
 
     fn gate(allow_unsigned: bool) -> TrustGate {
-        TrustGate::new(None, "production", allow_unsigned, Wall::manual(0))
+        TrustGate::new(None, "production", allow_unsigned, WallClock::manual(0))
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! The allocator of ONNX Runtime's sessions: counts what each run takes, and fails what would exceed its limit.
+//! The allocator of ONNX Runtime's sessions: counts and limits each run's memory.
 //!
-//! It takes the place of ONNX Runtime's arenas, which have no limit for each run and give nothing back. A session is run by
-//! one thread at a time and has no threads of its own, so what a thread allocates during a run is that run's. Tensors and
-//! the kernels' scratch memory come from here; texts and C++ containers from `operator_new.rs`, which counts them here.
+//! It replaces ONNX Runtime's arenas, which have no limit for each run and never return memory. A session is
+//! run by one thread at a time and has no threads of its own, so a thread's allocations during a run belong
+//! to that run. Tensors and the kernels' scratch memory come from here; texts and C++ containers come from
+//! `operator_new.rs`, which counts them here.
 
 use crate::memory::{self, MemoryBudget};
 use crate::operator_new::{self, OperatorNew};
@@ -14,26 +15,26 @@ use std::ffi::c_void;
 use std::path::Path;
 use std::ptr::null_mut;
 
-/// ONNX Runtime's kernels want their vectors aligned to a cache line.
+/// ONNX Runtime's kernels need their vectors aligned to a cache line.
 const ALIGNMENT: usize = 64;
 
 /// Why a run got no more memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Denied {
-    /// It would have had so many bytes, beyond its own limit.
+    /// It would have exceeded its own limit with this many bytes.
     Run { wanted: u64 },
-    /// The process as a whole has none left.
+    /// The whole process is at its limit.
     Process,
 }
 
-/// What a run took.
+/// The memory of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
+pub(crate) struct RunMemory {
     pub(crate) peak_bytes: u64,
     pub(crate) denied: Option<Denied>,
 }
 
-/// The run that is under way on this thread.
+/// The current run on this thread.
 struct Run {
     budget: Cell<MemoryBudget>,
     used: Cell<u64>,
@@ -52,8 +53,9 @@ thread_local! {
     };
 }
 
-/// Does `work` within a budget, and tells what it took. Loads are not done within one: they are checked as a whole.
-pub(crate) fn within<T>(budget: MemoryBudget, work: impl FnOnce() -> T) -> (T, Taken) {
+/// Runs `work` within a budget and returns its memory use. Loads are not limited here: they are checked as a
+/// whole.
+pub(crate) fn within<T>(budget: MemoryBudget, work: impl FnOnce() -> T) -> (T, RunMemory) {
     RUN.with(|run| {
         run.budget.set(budget);
         run.used.set(0);
@@ -61,7 +63,7 @@ pub(crate) fn within<T>(budget: MemoryBudget, work: impl FnOnce() -> T) -> (T, T
         run.denied.set(None);
         let done = work();
         run.budget.set(MemoryBudget::UNLIMITED);
-        (done, Taken { peak_bytes: run.peak.get(), denied: run.denied.get() })
+        (done, RunMemory { peak_bytes: run.peak.get(), denied: run.denied.get() })
     })
 }
 
@@ -72,7 +74,7 @@ impl Run {
         if wanted > budget.run_bytes_max {
             return Err(Denied::Run { wanted });
         }
-        // Once for each mebibyte: many small blocks are one large one.
+        // Once for each mebibyte: many small blocks add up to a large one.
         if wanted / memory::LARGE_BYTES > used / memory::LARGE_BYTES && !budget.has_room(bytes) {
             return Err(Denied::Process);
         }
@@ -80,7 +82,7 @@ impl Run {
     }
 }
 
-/// Whether the run under way, if there is one, may have so many bytes more.
+/// Whether the current run, if any, may have this many more bytes.
 pub(crate) fn take(bytes: usize) -> bool {
     RUN.with(|run| match run.take(bytes as u64) {
         Ok(()) => true,
@@ -103,7 +105,7 @@ pub(crate) fn gave(bytes: usize) {
     RUN.with(|run| run.used.set(run.used.get().saturating_sub(bytes as u64)));
 }
 
-/// What ONNX Runtime is given. Its table comes first: the library knows nothing of the rest.
+/// The allocator table for ONNX Runtime comes first: the library knows nothing of the rest.
 #[repr(C)]
 struct Counting {
     table: OrtAllocator,
@@ -111,17 +113,17 @@ struct Counting {
     operator_new: OperatorNew,
 }
 
-/// Registers the allocator for all sessions that ask for it; false where this library cannot be told of a failure.
+/// Registers the allocator for all sessions that use it; false if this library cannot report a failure.
 pub(crate) fn register(environment: &Environment, library: &Path) -> ort::Result<bool> {
     let Some(operator_new) = throwing(library) else { return Ok(false) };
     let mut info: *mut OrtMemoryInfo = null_mut();
     let (kind, memory) = (OrtAllocatorType::OrtDeviceAllocator, OrtMemType::OrtMemTypeDefault);
-    // SAFETY: the call fills the pointer, or gives a status that becomes the error.
+    // SAFETY: the call fills the pointer, or returns a status that becomes the error.
     unsafe {
         let made = (ort::api().CreateCpuMemoryInfo)(kind, memory, &raw mut info);
         ort::Error::result_from_status(made)?;
     }
-    // SAFETY: a table without functions; all that ONNX Runtime calls unasked are set below.
+    // SAFETY: a table without functions; all that ONNX Runtime calls on its own are set below.
     let empty = unsafe { OrtAllocator::default() };
     let table = OrtAllocator {
         // SAFETY: the same calling convention. ONNX Runtime, which alone calls it, is C++ and expects exceptions of its
@@ -143,9 +145,9 @@ pub(crate) fn register(environment: &Environment, library: &Path) -> ort::Result
         Info: Some(info_of),
         ..empty
     };
-    // Never freed: the environment keeps it for as long as the process lives.
+    // Never freed: the environment uses it for the life of the process.
     let counting = Box::leak(Box::new(Counting { table, info, operator_new }));
-    // SAFETY: environment and table are valid, and stay so; the status becomes the error.
+    // SAFETY: environment and table are valid and stay so; the status becomes the error.
     unsafe {
         let registered =
             (ort::api().RegisterAllocator)(environment.ptr().cast_mut(), &raw mut counting.table);
@@ -155,16 +157,18 @@ pub(crate) fn register(environment: &Environment, library: &Path) -> ort::Result
 }
 
 fn throwing(library: &Path) -> Option<OperatorNew> {
-    // SAFETY: the library is loaded already, so that none of its initialisers runs.
+    // SAFETY: the library is already loaded, so none of its initialisers runs.
     let library = unsafe { libloading::Library::new(library) }.ok()?;
     let found = operator_new::throwing(&library);
     std::mem::forget(library);
     found
 }
 
-/// Gives memory, or throws C++'s `std::bad_alloc`: kernels write to what they get without looking, so that a null would end
-/// the process (1.31). ONNX Runtime turns the exception into a failed run. It passes no Rust frames but these, which have
-/// nothing to drop.
+/// Allocates, or throws C++'s `std::bad_alloc`.
+///
+/// Kernels write to the block without checking it, so a null would crash the process (1.31). ONNX Runtime
+/// turns the exception into a failed run. It passes through no Rust frames but these, which have nothing to
+/// drop.
 unsafe extern "C-unwind" fn alloc(this: *mut OrtAllocator, size: usize) -> *mut c_void {
     if take(size) {
         // SAFETY: any size and a power of two.
@@ -177,7 +181,8 @@ unsafe extern "C-unwind" fn alloc(this: *mut OrtAllocator, size: usize) -> *mut 
             return block;
         }
     }
-    // SAFETY: ONNX Runtime gives back the table that it was given, which is the first field; nothing is to be dropped.
+    // SAFETY: ONNX Runtime passes back the table that it got, which is the first field; nothing is to be
+    // dropped.
     unsafe { operator_new::throw((*this.cast::<Counting>()).operator_new) }
 }
 
@@ -190,7 +195,7 @@ unsafe extern "system" fn free(_this: *mut OrtAllocator, block: *mut c_void) {
     if block.is_null() {
         return;
     }
-    // SAFETY: ONNX Runtime gives back what `alloc` gave, once; from which thread does not matter to mimalloc.
+    // SAFETY: ONNX Runtime frees what `alloc` returned, once; mimalloc accepts any thread.
     let bytes = unsafe {
         let bytes = libmimalloc_sys::mi_usable_size(block);
         libmimalloc_sys::mi_free(block);
@@ -201,6 +206,6 @@ unsafe extern "system" fn free(_this: *mut OrtAllocator, block: *mut c_void) {
 }
 
 unsafe extern "system" fn info_of(this: *const OrtAllocator) -> *const OrtMemoryInfo {
-    // SAFETY: ONNX Runtime gives back the table that it was given, which is the first field.
+    // SAFETY: ONNX Runtime passes back the table that it got, which is the first field.
     unsafe { (*this.cast::<Counting>()).info }
 }

@@ -1,5 +1,6 @@
-//! A model's bytes, read once, checked against their digests, and from then on used from memory: what was verified is
-//! what runs, whatever happens to the files meanwhile.
+//! A model's bytes: read once, verified by digest, and used from memory.
+//!
+//! What was verified is what runs, whatever happens to the files meanwhile.
 
 use crate::plain_file::PlainFile;
 use crate::{MemoryBudget, Refusal, ScanFacts, ScanLimits};
@@ -27,14 +28,15 @@ pub struct Artifact {
 }
 
 impl Artifact {
-    /// Reads what the snapshot names, relative paths from `base`, and refuses whatever is not exactly that.
-    /// What would not fit into memory is refused before it is read.
+    /// Reads the files that the snapshot names, and rejects any difference.
+    ///
+    /// Relative paths start from `base`. A model that does not fit into memory is rejected before it is read.
     pub fn read(wanted: &snapshot::Artifact, base: &Path, memory: MemoryBudget) -> Result<Artifact, Refusal> {
         let path = base.join(&wanted.path);
         let limits = ScanLimits::default();
         let opened = PlainFile::open(&path)?;
         limits.file(opened.size_bytes)?;
-        let beside = wanted.external_data.iter().map(|file| PlainFile::open_beside(&path, &file.name));
+        let beside = wanted.external_data.iter().map(|file| PlainFile::open_sibling(&path, &file.name));
         let beside = beside.filter_map(Result::ok).map(|file| file.size_bytes).sum::<u64>();
         memory.room_for(opened.size_bytes.saturating_add(beside))?;
         let model = verified(opened, &file_name(&path), &wanted.digest)?;
@@ -43,14 +45,14 @@ impl Artifact {
         for (name, &needs) in &facts.external_data {
             let listed = wanted.external_data.iter().find(|file| file.name == *name);
             let listed = listed.ok_or_else(|| Refusal::ExternalDataUnlisted(name.clone()))?;
-            let opened = PlainFile::open_beside(&path, name)?;
+            let opened = PlainFile::open_sibling(&path, name)?;
             reaches(name, opened.size_bytes, needs)?;
             external_data.push((name.clone(), verified(opened, name, &listed.digest)?.into()));
         }
         Ok(Artifact { digest: wanted.digest, facts, model, external_data })
     }
 
-    /// Reads a model as it lies on disk, for `inspect`: there is no snapshot yet that says what it must be.
+    /// Reads a model without expected digests, for `inspect`: there is no snapshot yet.
     pub fn read_unverified(path: &Path) -> Result<Artifact, Refusal> {
         let (model, files, _facts) = digest_files(path)?;
         let listed =
@@ -69,15 +71,14 @@ impl Artifact {
     }
 }
 
-/// The digests of a model and of the files beside it that it uses: what a snapshot has to list; and what the model
-/// says of itself.
+/// The digests that a snapshot must list for a model and its external data, and the model's scan facts.
 pub fn digest_files(path: &Path) -> Result<(ArtifactFile, Vec<ArtifactFile>, ScanFacts), Refusal> {
     let (bytes, facts) = scanned(path, &ScanLimits::default())?;
     let model =
         ArtifactFile { name: file_name(path), digest: Digest::of(&bytes), size_bytes: bytes.len() as u64 };
     let mut files = Vec::new();
     for (name, &needs) in &facts.external_data {
-        let opened = PlainFile::open_beside(path, name)?;
+        let opened = PlainFile::open_sibling(path, name)?;
         reaches(name, opened.size_bytes, needs)?;
         let digest = Digest::of_reader(opened.pieces()).map_err(|cause| opened.unreadable(cause))?;
         files.push(ArtifactFile { name: name.clone(), digest, size_bytes: opened.size_bytes });
@@ -85,19 +86,18 @@ pub fn digest_files(path: &Path) -> Result<(ArtifactFile, Vec<ArtifactFile>, Sca
     Ok((model, files, facts))
 }
 
-/// What a model says of itself, if it may be served at all: the scan of its file, and that the weights beside it are there.
-/// Nothing is loaded.
+/// Scans a model's file and checks that its external weights exist. Loads nothing.
 pub fn scan_file(path: &Path, limits: &ScanLimits) -> Result<ScanFacts, Refusal> {
     let (_, facts) = scanned(path, limits)?;
     for (name, &needs) in &facts.external_data {
-        reaches(name, PlainFile::open_beside(path, name)?.size_bytes, needs)?;
+        reaches(name, PlainFile::open_sibling(path, name)?.size_bytes, needs)?;
     }
     Ok(facts)
 }
 
-/// Copies a file that a model names beside it, under the same checks as a load; whatever has `target`'s name is replaced.
-pub fn copy_beside(model: &Path, name: &str, target: &Path) -> Result<(), Refusal> {
-    let opened = PlainFile::open_beside(model, name)?;
+/// Copies an external data file of a model with the same checks as a load. Replaces `target`.
+pub fn copy_sibling(model: &Path, name: &str, target: &Path) -> Result<(), Refusal> {
+    let opened = PlainFile::open_sibling(model, name)?;
     let unwritable = |cause| Refusal::Unwritable { path: target.to_owned(), cause };
     let file = OpenOptions::new().write(true).create(true).truncate(true).open(target);
     std::io::copy(&mut opened.pieces(), &mut file.map_err(unwritable)?).map_err(unwritable)?;

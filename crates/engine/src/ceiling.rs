@@ -1,7 +1,7 @@
-//! What one thread of this machine can do at most: multiply-adds a second, and bytes read a second by how much is read
-//! over and over. No operator of a model can be faster, so that is what it is compared with.
+//! The peak speed of one thread: multiply-adds a second, and read bandwidth by working set.
 //!
-//! Measured anew each time, within a third of a second. Knows nothing of models.
+//! No operator of a model can be faster, so models are compared with it. Measured each time, within a third
+//! of a second. Knows nothing of models.
 
 use serde::Serialize;
 use std::hint::black_box;
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Ceiling {
-    /// Additions and multiplications of 32-bit floats, a second.
+    /// Additions and multiplications of 32-bit floats a second.
     pub flops: f64,
-    /// How many more of them there are of 8-bit integers, by the instructions that this processor has. Not measured.
+    /// The factor for 8-bit integers, by the processor's instructions. Not measured.
     pub int8_times: f64,
-    /// By size, ascending: what fits into a nearer cache is read faster.
+    /// By working set, ascending: smaller sets fit into faster caches.
     pub reads: Vec<ReadSpeed>,
 }
 
@@ -23,15 +23,15 @@ pub struct ReadSpeed {
     pub bytes_a_second: f64,
 }
 
-/// Within the second cache, at its end, within the third, and beyond all of them.
+/// Inside the L2 cache, at its limit, inside the L3 cache, and beyond.
 const SETS_BYTES: [usize; 4] = [64 << 10, 1 << 20, 16 << 20, 128 << 20];
-/// The best of what fits into this counts: whoever else wants the core only makes it slower.
+/// The best run in this time counts: other load only makes it slower.
 const EACH_TIME: Duration = Duration::from_millis(40);
 const TIMES_MIN: usize = 3;
 
 impl Ceiling {
     pub fn measure() -> Ceiling {
-        // Ones, not zeros: pages that were never written to are all the same one.
+        // Ones, not zeros: pages that were never written all map to one page.
         let words = vec![1_u64; SETS_BYTES[SETS_BYTES.len() - 1] / size_of::<u64>()];
         let speed = |set_bytes: usize| {
             let set = &words[..set_bytes / size_of::<u64>()];
@@ -66,14 +66,14 @@ fn sum(words: &[u64]) -> u64 {
         __m256i, _mm256_add_epi64, _mm256_loadu_si256, _mm256_setzero_si256, _mm256_storeu_si256,
     };
 
-    // By hand, and without closures: neither are wide reads made nor closures unfolded where little is optimised.
+    // Written by hand without closures: unoptimised builds would neither vectorise nor inline them.
     #[target_feature(enable = "avx2")]
     fn wide(words: &[u64]) -> u64 {
         let (chunks, rest) = words.as_chunks::<16>();
         let mut sums = [_mm256_setzero_si256(); 4];
         for chunk in chunks {
             let at = chunk.as_ptr().cast::<__m256i>();
-            // SAFETY: the chunk's 128 bytes are four times 32, which are read at any address.
+            // SAFETY: the chunk's 128 bytes are four times 32, which may be unaligned.
             unsafe {
                 sums[0] = _mm256_add_epi64(sums[0], _mm256_loadu_si256(at));
                 sums[1] = _mm256_add_epi64(sums[1], _mm256_loadu_si256(at.add(1)));
@@ -104,11 +104,11 @@ fn plain_sum(words: &[u64]) -> u64 {
     words.iter().fold(0, |all, word| all.wrapping_add(*word))
 }
 
-/// So many that none of them waits for its own last result.
+/// Enough chains that none waits for its own last result.
 const CHAINS: usize = 12;
 const STEPS: usize = 2000;
 
-/// Chains of multiply-adds in the widest registers that there are: how many operations, and how to do them all.
+/// Chains of multiply-adds in the widest registers: the number of operations, and the function.
 #[cfg(target_arch = "x86_64")]
 fn multiply_adds() -> (usize, fn(f32)) {
     use std::arch::x86_64::{_mm256_fmadd_ps, _mm256_set1_ps, _mm512_fmadd_ps, _mm512_set1_ps};
@@ -137,7 +137,7 @@ fn multiply_adds() -> (usize, fn(f32)) {
     (operations(4), of_four)
 }
 
-/// Not fused: where there is no instruction for it, fusing would be a call.
+/// Not fused: without an instruction for it, fusing would be a function call.
 fn of_four(factor: f32) {
     let step = |chain: [f32; 4], by: [f32; 4]| std::array::from_fn(|lane| chain[lane] * by[lane] + by[lane]);
     black_box(chained([factor; 4], step));
@@ -158,7 +158,7 @@ const fn operations(lanes: usize) -> usize {
     2 * lanes * CHAINS * STEPS
 }
 
-/// Four products for one where there is an instruction that adds them up at once; else about two.
+/// Four products for one with a dot-product instruction; else about two.
 fn int8_times() -> f64 {
     #[cfg(target_arch = "x86_64")]
     let at_once = is_x86_feature_detected!("avx512vnni") || is_x86_feature_detected!("avxvnni");

@@ -1,4 +1,4 @@
-//! The joined rows of one input, in memory that is used again by the next batch, and ONNX Runtime's view of them.
+//! The joined rows of one input, in reused memory, and ONNX Runtime's view of them.
 
 use crate::strings;
 use bytemuck::{AnyBitPattern, NoUninit};
@@ -8,11 +8,11 @@ use ort::session::SessionInputValue;
 use ort::value::{PrimitiveTensorElementType, TensorRef};
 use std::fmt::Debug;
 
-/// Memory that is kept for the next batch; what a larger one took is freed.
+/// Maximum memory kept for the next batch; the rest of a larger one is freed.
 const KEPT_WORDS_MAX: usize = (4 << 20) / size_of::<u64>();
 const KEPT_STRINGS_MAX: usize = 4096;
 
-/// `u64` words keep every element type aligned; `length_bytes` says how many bytes are in use.
+/// `u64` words keep every element type aligned; `length_bytes` is the used part.
 #[derive(Default)]
 pub(crate) struct Column {
     shape: Shape,
@@ -34,7 +34,7 @@ impl Column {
         }
     }
 
-    /// Lays a request's rows behind those that are here. Shapes differ at most in the first axis.
+    /// Appends a request's rows. Shapes differ at most in the first axis.
     pub(crate) fn add(&mut self, part: &Tensor) {
         match self.shape.first_mut() {
             None => self.shape.extend_from_slice(&part.shape),

@@ -1,11 +1,13 @@
-//! The inputs and outputs that a model's file declares, read without ONNX Runtime: enough to compare them with what
-//! somebody wrote about the model. What really runs is the `Signature`, which the runtime tells.
+//! The inputs and outputs that a model's file declares, read without ONNX Runtime.
+//!
+//! Sufficient to compare them with other descriptions of the model. The runtime's `Signature` is
+//! authoritative.
 
 use flyball_core::DataType;
 use prost::Message;
 use serde::Serialize;
 
-/// One input or output as the file declares it; none where it does not say.
+/// One declared input or output; none if the file does not declare it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeclaredTensor {
     pub name: String,
@@ -53,7 +55,7 @@ pub(crate) struct ValueInfoProto {
     r#type: Option<TypeProto>,
 }
 
-/// Sequences, maps and optional values are other fields: they are not declared here, so they are told as unknown.
+/// Sequences, maps and optional values are other fields: omitted here, so they are reported as unknown.
 #[derive(Clone, PartialEq, Message)]
 struct TypeProto {
     #[prost(message, optional, tag = "1")]
@@ -74,7 +76,7 @@ struct ShapeProto {
     dim: Vec<AxisProto>,
 }
 
-/// An axis has a size, or a name for one that varies.
+/// An axis has a size, or a name for a free one.
 #[derive(Clone, PartialEq, Message)]
 struct AxisProto {
     #[prost(int64, optional, tag = "1")]

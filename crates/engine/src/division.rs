@@ -1,20 +1,20 @@
-//! Integer divisions that the processor cannot do: by zero, or of the smallest integer by -1.
+//! Handles integer divisions that trap: by zero, or the minimum by -1.
 //!
-//! x86-64 raises SIGFPE for them, which ends the process, and ONNX Runtime 1.31 does not check all of its divisions (Div, Mod,
-//! STFT, Einsum): one caller's row would end the server. During a run such a division gives zero instead; the run goes on
-//! and then fails. Other processors do not trap. Must not know sessions.
+//! x86-64 raises SIGFPE for them, which kills the process, and ONNX Runtime 1.31 does not check all of its
+//! divisions (Div, Mod, STFT, Einsum): one caller's row would kill the server. During a run such a division
+//! yields zero instead; the run goes on and then fails. Other processors do not trap. Must not know sessions.
 
 use std::cell::Cell;
 
-/// Why a run failed: a result that was computed with a made-up quotient must not be returned.
+/// The error of such a run: a result computed with a false quotient must not be returned.
 pub(crate) const TRAPPED: &str = "it divided an integer by zero, or the smallest integer by -1";
 
 thread_local! {
-    /// Of the run under way on this thread: whether a division trapped. None: there is no run.
+    /// Whether a division trapped in this thread's run. None: there is no run.
     static SEEN: Cell<Option<bool>> = const { Cell::new(None) };
 }
 
-/// Does `work`, and tells whether one of its divisions trapped.
+/// Runs `work` and returns whether one of its divisions trapped.
 pub(crate) fn survive<T>(work: impl FnOnce() -> T) -> (T, bool) {
     SEEN.set(Some(false));
     let done = work();
@@ -33,15 +33,15 @@ mod x86_64 {
     use libc::{REG_RAX, REG_RDX, REG_RIP, SIGFPE, c_int, c_void, siginfo_t, ucontext_t};
     use std::sync::OnceLock;
 
-    /// What the process did with the signal before; another library may have a handler of its own.
+    /// The previous signal handler; another library may have installed one.
     static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
     /// Legacy prefixes that compilers put before a division.
     const PREFIXES_MAX: usize = 4;
 
-    /// Handles the signal from now on, in all threads.
+    /// Installs the handler for all threads.
     pub(crate) fn catch_traps() {
-        // SAFETY: both structures are plain data and valid when zeroed; the handler has the signature that SA_SIGINFO
-        // asks for, and does only what a signal handler may.
+        // SAFETY: both structures are plain data and valid when zeroed; the handler has the signature that
+        // SA_SIGINFO requires, and is async-signal-safe.
         unsafe {
             let (mut before, mut ours) =
                 (std::mem::zeroed::<libc::sigaction>(), std::mem::zeroed::<libc::sigaction>());
@@ -56,10 +56,10 @@ mod x86_64 {
     }
 
     unsafe extern "C" fn trapped(_signal: c_int, _info: *mut siginfo_t, context: *mut c_void) {
-        // SAFETY: the kernel gives the thread's registers, and puts them back as they are left.
+        // SAFETY: the kernel passes the thread's registers, and restores them as they are left.
         let registers = unsafe { &mut (*context.cast::<ucontext_t>()).uc_mcontext.gregs };
         let code = registers[REG_RIP as usize] as *const u8;
-        // SAFETY: the processor has just read this instruction, and no byte beyond it is asked for.
+        // SAFETY: the processor has just read this instruction, and no byte beyond it is read.
         let division = Division::read(|place| unsafe { *code.add(place) });
         let Some(division) = division.filter(|_| SEEN.get().is_some()) else { return as_before() };
         SEEN.set(Some(true));
@@ -74,10 +74,10 @@ mod x86_64 {
         registers[REG_RIP as usize] += division.length as i64;
     }
 
-    /// Not a run's: the instruction is tried again, and the signal does what it did before.
+    /// Not a run's: restores the previous handler and retries the instruction.
     fn as_before() {
         if let Some(before) = BEFORE.get() {
-            // SAFETY: what the kernel said of this signal; the call may be made from a handler.
+            // SAFETY: restores the kernel's earlier value; the call is allowed in a handler.
             unsafe { libc::sigaction(SIGFPE, before, std::ptr::null_mut()) };
         }
     }
@@ -90,7 +90,7 @@ mod x86_64 {
     }
 
     impl Division {
-        /// Reads the instruction, whose bytes `at` gives.
+        /// Decodes the instruction, whose bytes `at` returns.
         pub(super) fn read(at: impl Fn(usize) -> u8) -> Option<Division> {
             let (mut place, mut operand_bytes) = (0, 4);
             while let prefix @ (0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x67 | 0xf2 | 0xf3) = at(place) {
@@ -165,7 +165,7 @@ mod tests {
                 "{code:x?}"
             );
         }
-        // neg, an addition, and prefixes without an end.
+        // neg, an addition, and endless prefixes.
         for other in [&[0xf7, 0xd9][..], &[0x01, 0xc8], &[0x66; 8]] {
             assert_eq!(Division::read(|place| other[place]), None, "{other:x?}");
         }

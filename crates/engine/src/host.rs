@@ -1,10 +1,11 @@
-//! Model hosts: child processes in which models that nobody has tried yet are loaded and probed, and in which models run
-//! that once held a lane for good. A loop without an end, an operator that cannot be interrupted, a crash or a lack of
-//! memory then costs a child, which is killed, and nothing else.
+//! Model hosts: child processes that load and probe untested models, and run blocking ones.
 //!
-//! A host is this same program, started again by its `HostCommand`. Parent and host exchange `frame`s over a socket pair:
-//! `process` is the parent's end, `serve` the host's, `prove` what loads use it for, `hosted` what lanes do. Knows nothing
-//! of deployments or lanes.
+//! An endless loop, an operator that cannot be interrupted, a crash or a lack of memory then costs only a
+//! child process, which is killed.
+//!
+//! A host is this same program, started again by its `HostCommand`. Parent and host exchange `frame`s over a
+//! socket pair: `process` is the parent's end, `serve` the host's, `prove` serves loads, `hosted` serves
+//! lanes. Knows nothing of deployments or lanes.
 
 mod frame;
 mod hosted;
@@ -16,13 +17,13 @@ mod serve;
 pub use hosted::{HostedModel, ReadModel};
 pub use process::HostError;
 pub use prove::{ModelHosts, ProbeLimits};
-pub(crate) use prove::{Proof, ProofAsk};
+pub(crate) use prove::{Proof, ProofRequest};
 pub use serve::serve_models;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-/// How to start this program as a model host: it must call [`serve_models`] and nothing else.
+/// The command that starts this program as a model host: it must only call [`serve_models`].
 #[derive(Clone, Debug)]
 pub struct HostCommand {
     pub program: PathBuf,

@@ -1,5 +1,7 @@
-//! How long a run takes by number of rows, measured on this machine in CPU time: roughly while the model is loaded, from
-//! the runs that probe it, and then well, in the background. A model that was never run has no estimates.
+//! Run time by number of rows, measured on this machine in CPU time.
+//!
+//! Roughly from the probe's runs during the load, and then precisely in the background. A model that was
+//! never run has no estimates.
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -15,13 +17,13 @@ pub struct LatencyPoint {
 
 #[derive(Debug, Default)]
 pub struct LatencyTable {
-    /// One run of each size; empty when there was none.
+    /// One run of each size; empty if there was none.
     rough: Vec<LatencyPoint>,
     surveyed: OnceLock<Vec<LatencyPoint>>,
 }
 
 impl LatencyTable {
-    /// A table of rough points, in the order of their rows.
+    /// A table of rough points, in row order.
     pub fn of(rough: Vec<LatencyPoint>) -> LatencyTable {
         LatencyTable { rough, surveyed: OnceLock::new() }
     }
@@ -31,12 +33,12 @@ impl LatencyTable {
         (!points.is_empty()).then_some(points)
     }
 
-    /// Whether the points are more than the rough ones.
+    /// Whether the points are surveyed, not rough.
     pub fn surveyed(&self) -> bool {
         self.surveyed.get().is_some()
     }
 
-    /// The median run of `rows` rows: between measured sizes by straight lines, beyond the last by its slope.
+    /// The median run of `rows` rows: interpolated between measured sizes, extrapolated beyond the last.
     pub fn estimate(&self, rows: usize) -> Option<Duration> {
         let points = self.points()?;
         let (first, last) = (points.first()?, points.last()?);
@@ -53,15 +55,16 @@ impl LatencyTable {
     }
 
     pub fn fill(&self, points: Vec<LatencyPoint>) {
-        // A table is filled once, by the load that made it.
+        // A table is filled once, by its own load.
         let _ = self.surveyed.set(points);
     }
 }
 
-/// A run is one thread's work, so its CPU time is how long it takes a lane. The time on the wall would count what else
-/// wants the core while a server starts, and a table filled then would hold batches down for good (seen: 8 rows in
-/// place of 64).
-/// Reading it is a system call, a third of a microsecond.
+/// The thread's CPU time.
+///
+/// A run is one thread's work, so its CPU time is how long it occupies a lane. Wall time would include other
+/// load while a server starts, and a table filled then would keep batches small for good (seen: 8 rows
+/// instead of 64). A system call of a third of a microsecond.
 pub fn thread_cpu_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }

@@ -1,7 +1,8 @@
-//! The one place that touches ONNX Runtime: finding its library, verifying and loading models, probing whether rows
-//! may share a batch, running them, and knowing how long a run takes.
+//! The only crate that touches ONNX Runtime.
 //!
-//! Knows nothing of requests, lanes or protocols: tensors in, tensors out, or a reason why not.
+//! It finds the library, verifies and loads models, probes whether rows may share a batch, runs them, and
+//! knows how long a run takes. Knows nothing of requests, lanes or protocols: tensors in, tensors or an error
+//! out.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod allocator;
@@ -16,23 +17,23 @@ mod latency;
 mod library;
 mod load;
 mod log;
-mod lone;
 mod memory;
 mod operator_new;
 mod output;
 mod plain_file;
 mod probe;
+mod reference_rows;
 mod refusal;
 mod runner;
 mod sample;
 mod scan;
 mod signature;
+mod standalone;
 mod stop;
 mod strings;
-mod witness;
 
-pub use artifact::{Artifact, ArtifactFile, copy_beside, digest_files, scan_file};
-pub use background::{be_nice, give_way};
+pub use artifact::{Artifact, ArtifactFile, copy_sibling, digest_files, scan_file};
+pub use background::{set_idle_policy, set_lowest_priority};
 pub use ceiling::{Ceiling, ReadSpeed};
 pub use declared::DeclaredTensor;
 pub use host::{HostCommand, HostError, HostedModel, ModelHosts, ProbeLimits, ReadModel, serve_models};
@@ -40,11 +41,13 @@ pub use latency::{LatencyPoint, LatencyTable, thread_cpu_time};
 pub use library::{LibraryError, Runtime, beside_executable};
 pub use load::{LoadOptions, LoadedModel, Surveyor};
 pub use log::{LogSeverity, log_counts};
-pub use lone::{LoneError, LoneFacts, LoneModel, Misfit, RUNS_MAX, RunFigures};
 pub use memory::{MemoryBudget, give_back, large_run_ended, look, resident_bytes};
 pub use probe::Batching;
 pub use refusal::Refusal;
 pub use runner::{GraphLevel, INTER_THREADS, INTRA_THREADS, PROVIDER, RunError, Runner, SessionOptions};
 pub use scan::{Finding, Opset, ScanFacts, ScanLimits, ScanRefusal};
 pub use signature::Signature;
+pub use standalone::{
+    InputMismatch, RUNS_MAX, RunFigures, StandaloneError, StandaloneFacts, StandaloneModel,
+};
 pub use stop::Stopper;

@@ -1,5 +1,7 @@
-//! Finds and opens `libonnxruntime`. Python passes the path of the wheel's own library (found without importing it);
-//! `flyballd` takes `ORT_DYLIB_PATH` or looks beside itself. Nothing is downloaded, nothing is linked at build time.
+//! Finds and opens `libonnxruntime`.
+//!
+//! Python passes the path of the wheel's library (found without importing it); `flyballd` uses
+//! `ORT_DYLIB_PATH` or searches next to its executable. Nothing is downloaded or linked at build time.
 
 use crate::{MemoryBudget, allocator, division, log, memory, operator_new};
 use ort::environment::Environment;
@@ -7,24 +9,24 @@ use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The oldest ONNX Runtime that is accepted: from here on its loader confines external data to the model's folder
+/// The oldest supported ONNX Runtime: from here on its loader confines external data to the model's directory
 /// for models loaded from bytes too.
 const MINOR_OLDEST: u32 = 27;
 
 #[derive(Debug, thiserror::Error)]
 pub enum LibraryError {
     #[error(
-        "no ONNX Runtime library found: set ORT_DYLIB_PATH to libonnxruntime.so (pip install onnxruntime brings one, \
-         in onnxruntime/capi), or put it beside flyballd"
+        "no ONNX Runtime library found: set ORT_DYLIB_PATH to libonnxruntime.so (pip install onnxruntime provides one, \
+         in onnxruntime/capi), or put it next to flyballd"
     )]
     NotFound,
-    #[error("{path} cannot be loaded as ONNX Runtime: {cause}", path = path.display())]
+    #[error("cannot load {path} as ONNX Runtime: {cause}", path = path.display())]
     Unloadable { path: PathBuf, cause: String },
     #[error(
         "ONNX Runtime {found} is too old: 1.{MINOR_OLDEST} or newer is needed (pip install -U onnxruntime)"
     )]
     TooOld { found: String },
-    #[error("this process already runs ONNX Runtime from {0}; a second library cannot be loaded beside it")]
+    #[error("this process already runs ONNX Runtime from {0}; it cannot load a second library")]
     OtherLoaded(PathBuf),
 }
 
@@ -81,14 +83,14 @@ impl Runtime {
         if !counted {
             tracing::warn!(
                 "this ONNX Runtime library hides C++'s operator new: the memory of runs is not limited; use the one that \
-                 pip install onnxruntime brings"
+                 pip install onnxruntime provides"
             );
         }
         let (path, memory) = (Arc::new(path.to_owned()), MemoryBudget::UNLIMITED);
         Ok(Runtime { environment, path, version: version.into(), counted, memory })
     }
 
-    /// The same runtime, whose sessions' runs keep within a budget.
+    /// The same runtime with a memory budget for its sessions' runs.
     pub fn within(self, memory: MemoryBudget) -> Runtime {
         Runtime { memory, ..self }
     }
@@ -103,7 +105,7 @@ impl Runtime {
     }
 }
 
-/// Where a binary without Python looks: `ORT_DYLIB_PATH`, then `libonnxruntime.so*` beside the executable.
+/// The search without Python: `ORT_DYLIB_PATH`, then `libonnxruntime.so*` next to the executable.
 pub fn beside_executable() -> Result<PathBuf, LibraryError> {
     if let Some(path) = std::env::var_os("ORT_DYLIB_PATH").filter(|path| !path.is_empty()) {
         return Ok(PathBuf::from(path));
@@ -114,13 +116,13 @@ pub fn beside_executable() -> Result<PathBuf, LibraryError> {
     let is_library = |path: &PathBuf| {
         path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("libonnxruntime.so"))
     };
-    // The last by name is the most precise one: libonnxruntime.so.1.31.1 rather than libonnxruntime.so.
+    // The last by name is the most specific: libonnxruntime.so.1.31.1 rather than libonnxruntime.so.
     entries.flatten().map(|entry| entry.path()).filter(is_library).max().ok_or(LibraryError::NotFound)
 }
 
 fn library_version(path: &Path) -> Result<String, String> {
-    // SAFETY: loading a library runs its initialisers. The path is the operator's own choice, and the same library is
-    // loaded for good right after.
+    // SAFETY: loading a library runs its initialisers. The operator chose the path, and the same library is
+    // loaded permanently right after.
     let library = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
     // SAFETY: `OrtGetApiBase` has had this signature since ONNX Runtime 1.0.
     let base: libloading::Symbol<'_, unsafe extern "C" fn() -> *const ort::sys::OrtApiBase> =

@@ -1,21 +1,21 @@
-//! Loading: verified bytes → sessions → probe → warm. Runs on a loader thread; nothing here may touch a lane.
+//! Loading: verified bytes → sessions → probe → warm-up. Runs on a loader thread and must not touch a lane.
 
-use crate::host::{Proof, ProofAsk};
+use crate::host::{Proof, ProofRequest};
 use crate::latency::{LatencyPoint, LatencyTable, thread_cpu_time};
 use crate::memory::{MemoryBudget, resident_bytes};
 use crate::probe::{Batching, probe};
-use crate::runner::{Runner, SessionOptions, Voice};
-use crate::sample::MadeUp;
-use crate::witness::{Witnesses, join};
+use crate::reference_rows::{ReferenceRows, join};
+use crate::runner::{LogLevel, Runner, SessionOptions};
+use crate::sample::SampleRows;
 use crate::{Artifact, ModelHosts, Refusal, Runtime, Signature, Stopper};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug)]
 pub struct LoadOptions {
-    /// The most rows that the deployment allows in one run.
+    /// Maximum rows in one run, set by the deployment.
     pub rows_max: usize,
-    /// How many lanes want a session of their own.
+    /// The number of lanes that need a session.
     pub runners: usize,
     pub memory: MemoryBudget,
 }
@@ -26,16 +26,15 @@ pub struct LoadedModel {
     pub batching: Batching,
     /// Warm sessions, one for each home lane.
     pub runners: Vec<Runner>,
-    /// Roughly how long its runs take; empty when it does not run on made-up input.
+    /// Rough run times; empty if it does not run on sample input.
     pub latency: LatencyTable,
-    /// Elements of a row of that table, where rows may be longer.
+    /// Elements of a row in that table, if rows may be longer.
     pub row_elements: Option<usize>,
     pub surveyor: Surveyor,
 }
 
 impl Runtime {
-    /// Loads a model once it is proven. Gives up where it takes too long, or nobody waits for it because the server is
-    /// `leaving`.
+    /// Loads a proven model. Gives up at the time limit, or if the server is `leaving`.
     pub fn load(
         &self,
         artifact: Arc<Artifact>,
@@ -44,13 +43,13 @@ impl Runtime {
         leaving: &dyn Fn() -> bool,
     ) -> Result<LoadedModel, Refusal> {
         let session = &SessionOptions::default();
-        let ask = ProofAsk { rows_max: options.rows_max, session, memory: options.memory, leaving };
+        let ask = ProofRequest { rows_max: options.rows_max, session, memory: options.memory, leaving };
         let proof = hosts.prove(self, &artifact, &ask)?;
         let runtime = self.clone();
         hosts.within(leaving, move || runtime.load_proven(&artifact, options, &proof))
     }
 
-    /// Whether a model could be loaded; it is not.
+    /// Checks whether a model could be loaded, without loading it.
     pub fn prove(
         &self,
         artifact: &Artifact,
@@ -58,7 +57,7 @@ impl Runtime {
         hosts: &ModelHosts,
     ) -> Result<Batching, Refusal> {
         let (session, memory) = (&SessionOptions::default(), MemoryBudget::UNLIMITED);
-        let ask = ProofAsk { rows_max, session, memory, leaving: &|| false };
+        let ask = ProofRequest { rows_max, session, memory, leaving: &|| false };
         hosts.prove(self, artifact, &ask).map(|proof| proof.batching())
     }
 
@@ -69,10 +68,10 @@ impl Runtime {
         proof: &Proof,
     ) -> Result<LoadedModel, Refusal> {
         let before = resident_bytes();
-        let prober = Runner::new(self, artifact, Voice::Warnings)?;
+        let prober = Runner::new(self, artifact, LogLevel::Warnings)?;
         proof.fits(prober.signature())?;
         let signature = Arc::clone(prober.signature());
-        let made_up = proof.rows().map(|(length, count)| MadeUp::of(&signature, length, count));
+        let sample_rows = proof.rows().map(|(length, count)| SampleRows::of(&signature, length, count));
         let session_bytes = resident_bytes().saturating_sub(before).max(artifact.size_bytes());
         let affordable = options.memory.sessions(artifact.size_bytes(), session_bytes);
         if affordable == 0 {
@@ -81,55 +80,56 @@ impl Runtime {
         let count = affordable.min(options.runners).max(1);
         let mut runners = Vec::with_capacity(count);
         for _ in 0..count {
-            let mut runner = Runner::new(self, artifact, Voice::ErrorsOnly)?;
-            if let Some(made_up) = &made_up {
-                join(&mut runner, &made_up.batch(1));
+            let mut runner = Runner::new(self, artifact, LogLevel::ErrorsOnly)?;
+            if let Some(sample_rows) = &sample_rows {
+                join(&mut runner, &sample_rows.batch(1));
                 let warm = runner.run(&mut Vec::new());
                 warm.map_err(|error| Refusal::Runtime(format!("the warm-up run failed: {error}")))?;
             }
             runners.push(runner);
         }
         let batching = proof.batching();
-        let row_elements = made_up.as_ref().and_then(|made_up| made_up.row_elements(&signature));
-        let surveyor = Surveyor { prober, made_up, rows_max: batching.rows_max };
+        let row_elements = sample_rows.as_ref().and_then(|sample_rows| sample_rows.row_elements(&signature));
+        let surveyor = Surveyor { prober, sample_rows, rows_max: batching.rows_max };
         let latency = LatencyTable::of(proof.points());
         Ok(LoadedModel { signature, batching, runners, latency, row_elements, surveyor })
     }
 
-    /// Makes a session for nothing but finding out whether rows may share a run.
+    /// Creates a session only to find out whether rows may share a run.
     pub(crate) fn probe(
         &self,
         artifact: &Artifact,
         rows_max: usize,
         options: &SessionOptions,
     ) -> Result<Probed, Refusal> {
-        let mut prober = Runner::with(self, artifact, Voice::Warnings, options)?;
-        let (witnesses, (batching, points)) = match Witnesses::find(&mut prober) {
+        let mut prober = Runner::with(self, artifact, LogLevel::Warnings, options)?;
+        let (witnesses, (batching, points)) = match ReferenceRows::find(&mut prober) {
             Ok(witnesses) => {
                 let probed = probe(&witnesses, &mut prober, rows_max);
                 (Some(witnesses), probed)
             }
-            // The model may still be right: made-up indices can be out of its range. It is served, one at a time.
+            // The model may still be valid: sample indices can be out of its range. It is served one row at a
+            // time.
             Err(error) => {
-                (None, (Batching::off(format!("it does not run on made-up input: {error}")), Vec::new()))
+                (None, (Batching::off(format!("it does not run on sample input: {error}")), Vec::new()))
             }
         };
         Ok(Probed { prober, witnesses, batching, points })
     }
 }
 
-/// What probing found, and the session that it was found with.
+/// The results of probing, and the session that was probed.
 pub(crate) struct Probed {
     pub(crate) prober: Runner,
-    pub(crate) witnesses: Option<Witnesses>,
+    pub(crate) witnesses: Option<ReferenceRows>,
     pub(crate) batching: Batching,
     pub(crate) points: Vec<LatencyPoint>,
 }
 
-/// Fills a model's latency table in the background, on the session that probed it.
+/// Fills a model's latency table in the background, on the probed session.
 pub struct Surveyor {
     prober: Runner,
-    made_up: Option<MadeUp>,
+    sample_rows: Option<SampleRows>,
     rows_max: usize,
 }
 
@@ -139,15 +139,15 @@ const RUNS_MIN: usize = 3;
 const SIZE_TIME_MAX: Duration = Duration::from_millis(40);
 
 impl Surveyor {
-    /// Ends a run of the survey from another thread.
+    /// A handle that stops a survey run from another thread.
     pub fn stopper(&self) -> Stopper {
         self.prober.stopper()
     }
 
-    /// Measures a run of each size, for [`LatencyTable::fill`]. None: a run failed, or `stop` said so between two sizes.
+    /// Measures runs of each size for [`LatencyTable::fill`]. None: a run failed, or `stop` returned true.
     pub fn survey(mut self, stop: &dyn Fn() -> bool) -> Option<Vec<LatencyPoint>> {
-        let made_up = self.made_up.take()?;
-        let measured = |rows| if stop() { None } else { measure(&mut self.prober, &made_up, rows) };
+        let sample_rows = self.sample_rows.take()?;
+        let measured = |rows| if stop() { None } else { measure(&mut self.prober, &sample_rows, rows) };
         sizes(self.rows_max).into_iter().map(measured).collect()
     }
 }
@@ -160,8 +160,8 @@ pub(crate) fn sizes(rows_max: usize) -> Vec<usize> {
     sizes
 }
 
-fn measure(runner: &mut Runner, made_up: &MadeUp, rows: usize) -> Option<LatencyPoint> {
-    join(runner, &made_up.batch(rows));
+fn measure(runner: &mut Runner, sample_rows: &SampleRows, rows: usize) -> Option<LatencyPoint> {
+    join(runner, &sample_rows.batch(rows));
     let mut outputs = Vec::new();
     let began = Instant::now();
     let mut runs_us = Vec::with_capacity(RUNS_MAX);

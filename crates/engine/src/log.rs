@@ -1,5 +1,6 @@
-//! ONNX Runtime's own log: counted always, passed on sampled. Some converted models warn at every run; a log line
-//! for each would cost more than the run.
+//! ONNX Runtime's log: always counted, forwarded with a rate limit.
+//!
+//! Some converted models warn at every run; a log line for each would cost more than the run.
 
 use crate::refusal::one_line;
 use ort::logging::LogLevel;
@@ -37,10 +38,10 @@ impl LogSeverity {
     }
 }
 
-/// What ONNX Runtime says as an error of a run that was stopped on purpose, when the stop met it inside a loop.
+/// ONNX Runtime's error text for a run that was stopped inside a loop.
 const STOPPED: &str = "terminate flag being set";
 
-/// At most this many lines of each severity are passed on in one second; the rest is only counted.
+/// Maximum lines of each severity forwarded in one second; the rest is only counted.
 const LINES_A_SECOND: u64 = 5;
 
 #[derive(Default)]
@@ -54,7 +55,7 @@ static METERS: [Meter; 3] =
     [const { Meter { total: AtomicU64::new(0), second: AtomicU64::new(0), in_second: AtomicU64::new(0) } };
         3];
 
-/// How many messages of each severity ONNX Runtime has written in this process.
+/// The number of messages of each severity in this process.
 pub fn log_counts() -> [(LogSeverity, u64); 3] {
     LogSeverity::ALL.map(|severity| (severity, METERS[severity as usize].total.load(Ordering::Relaxed)))
 }
@@ -63,8 +64,9 @@ thread_local! {
     static WITHOUT_ERRORS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Neither counts nor passes on errors while `attempt` runs: it may fail, and its caller hears why. Sessions run on the
-/// thread that calls them, and log on it.
+/// Suppresses errors while `attempt` runs: it may fail, and its caller gets the reason.
+///
+/// Sessions run on the calling thread, and log on it.
 pub(crate) fn without_errors<T>(attempt: impl FnOnce() -> T) -> T {
     WITHOUT_ERRORS.set(true);
     let outcome = attempt();
@@ -87,8 +89,8 @@ pub(crate) fn receive(level: LogLevel, location: &str, message: &str) {
 }
 
 impl Meter {
-    /// Counts a message and says whether it is among the first of its second. Races may let one line too many
-    /// through, never lose a count.
+    /// Counts a message; returns whether it is within its second's limit. Races may forward one line too
+    /// many, never lose a count.
     fn admit(&self) -> bool {
         self.total.fetch_add(1, Ordering::Relaxed);
         let second = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
@@ -116,7 +118,7 @@ mod tests {
         let meter = Meter::default();
         let passed = (0..1000).filter(|_| meter.admit()).count() as u64;
         assert_eq!(meter.total.load(Ordering::Relaxed), 1000);
-        // The loop may straddle the turn of a second, once.
+        // The loop may cross a second's boundary, once.
         assert!((1..=2 * LINES_A_SECOND).contains(&passed), "{passed}");
     }
 

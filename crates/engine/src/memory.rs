@@ -1,32 +1,36 @@
-//! Memory as models take it: whether another one fits, whether a run may have more, and giving back what a load, a large run
-//! or a removed model leaves. glibc and mimalloc keep freed memory for later, which nobody may need again.
+//! Memory of models: whether another fits, whether a run may grow, and trimming.
+//!
+//! glibc and mimalloc keep memory that a load, a large run or a removed model freed, though it may never be
+//! needed again.
 
 use crate::Refusal;
 use rustix::param::page_size;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// What the process may have resident at most, and one run of it. A load that would exceed it is refused, and a run that
-/// would fails: otherwise the kernel ends the process, and with it the models that were served.
+/// The maximum resident memory of the process, and of one run.
+///
+/// A load that would exceed it is rejected, and such a run fails: otherwise the kernel would kill the process
+/// with all its models.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryBudget {
     pub bytes_max: u64,
     pub run_bytes_max: u64,
 }
 
-/// While a session is made, the file's bytes, the parsed model and the session's own weights are in memory together.
+/// Loading needs the file's bytes, the parsed model and the session's weights at the same time.
 const LOAD_TAKES: u64 = 3;
-/// More sessions of one model than these bytes are not made, however much memory there is: they would push each other out
-/// of the caches.
+/// Maximum bytes of all sessions of one model: more would evict each other from the caches.
 const SESSIONS_BYTES_MAX: u64 = 512 << 20;
 
 impl MemoryBudget {
     pub const UNLIMITED: MemoryBudget = MemoryBudget { bytes_max: u64::MAX, run_bytes_max: u64::MAX };
 
-    /// Whether the process may take so many bytes more. Looks at counters alone: lanes ask.
+    /// Whether the process may use this many more bytes. Reads counters only: lanes call it.
     pub fn has_room(&self, bytes: u64) -> bool {
-        // What counters do not see: small blocks, sockets' buffers, page tables, and what came since the last look.
+        // Memory that counters miss: small blocks, socket buffers, page tables, and growth since the last
+        // refresh.
         let spare = self.bytes_max / 16;
-        let used = BESIDE.load(Relaxed).saturating_add(LARGE.load(Relaxed));
+        let used = OTHER.load(Relaxed).saturating_add(LARGE.load(Relaxed));
         used.saturating_add(bytes) <= self.bytes_max - spare
     }
 
@@ -43,7 +47,7 @@ impl MemoryBudget {
         Refusal::OutOfMemory { needs, used: resident_bytes(), bytes_max: self.bytes_max }
     }
 
-    /// How many more sessions may be made of a model of so many bytes, whose first session took so many.
+    /// How many more sessions of a model may be created, by its size and its first session's.
     pub(crate) fn sessions(&self, model_bytes: u64, session_bytes: u64) -> usize {
         let free = self.bytes_max.saturating_sub(resident_bytes());
         let sensible = (SESSIONS_BYTES_MAX / model_bytes.max(1)).max(1);
@@ -52,15 +56,15 @@ impl MemoryBudget {
     }
 }
 
-/// A block of so many bytes counts as soon as it is allocated; smaller ones once the process is looked at.
+/// Blocks of this size count immediately; smaller ones at the next refresh.
 pub(crate) const LARGE_BYTES: u64 = 1 << 20;
-/// A run that took more leaves memory that is worth giving back.
+/// A run with more leaves memory worth trimming.
 const LARGE_RUN_BYTES: u64 = 32 << 20;
 
-/// Bytes of the large blocks that sessions have.
+/// Bytes of the sessions' large blocks.
 static LARGE: AtomicU64 = AtomicU64::new(0);
-/// What was resident beside those when the process was last looked at.
-static BESIDE: AtomicU64 = AtomicU64::new(0);
+/// Other resident memory at the last refresh.
+static OTHER: AtomicU64 = AtomicU64::new(0);
 static LARGE_RUN_ENDED: AtomicBool = AtomicBool::new(false);
 
 pub(crate) fn count_large(bytes: u64) {
@@ -75,54 +79,56 @@ pub(crate) fn forget_large(bytes: u64) {
     }
 }
 
-/// A run is over that took so many bytes.
+/// Called after a run that used this many bytes.
 pub(crate) fn run_ended(peak_bytes: u64, succeeded: bool) {
     if peak_bytes < LARGE_RUN_BYTES {
         return;
     }
     LARGE_RUN_ENDED.store(true, Relaxed);
     if !succeeded {
-        // What mimalloc keeps for this thread no other can give back. Where large runs are usual, they use it again.
+        // Only this thread can return what mimalloc caches for it. Where large runs are usual, they reuse it.
         // SAFETY: as in `give_back`.
         unsafe { libmimalloc_sys::mi_collect(true) };
     }
 }
 
-/// Whether a run ended since the last call that took much memory.
+/// Whether a run with much memory ended since the last call.
 pub fn large_run_ended() -> bool {
     LARGE_RUN_ENDED.swap(false, Relaxed)
 }
 
-/// Looks at the process, for `has_room`, and tells what it has resident. Reads a file: never call it on a lane.
+/// Refreshes the counters for `has_room` and returns the resident bytes. Reads a file: never call it on a
+/// lane.
 pub fn look() -> u64 {
     let resident = resident_bytes();
-    BESIDE.store(resident.saturating_sub(LARGE.load(Relaxed)), Relaxed);
+    OTHER.store(resident.saturating_sub(LARGE.load(Relaxed)), Relaxed);
     resident
 }
 
-/// What the process has resident now; zero where the kernel does not say.
+/// The resident bytes of the process; zero if the kernel does not report them.
 pub fn resident_bytes() -> u64 {
     let pages = |text: String| text.split(' ').nth(1)?.parse::<u64>().ok();
     std::fs::read_to_string("/proc/self/statm").ok().and_then(pages).unwrap_or(0) * page_size() as u64
 }
 
-/// Makes glibc give back large blocks at once. By default it keeps up to 64 MiB at the end of each thread's heap, for good,
-/// once large blocks were freed.
+/// Makes glibc return large blocks at once.
+///
+/// By default it keeps up to 64 MiB at the end of each thread's heap, for good, once large blocks were freed.
 pub(crate) fn tune() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: both change numbers of the allocator's.
+    // SAFETY: both change numbers of the allocator.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
         libc::mallopt(libc::M_TRIM_THRESHOLD, 4 << 20);
     }
 }
 
-/// Returns free heap pages to the system, where the allocators can. Takes milliseconds: never call it on a lane.
+/// Returns free heap pages to the system. Takes milliseconds: never call it on a lane.
 pub fn give_back() {
-    // SAFETY: it touches only free memory of mimalloc's, and is thread-safe.
+    // SAFETY: it touches only mimalloc's free memory, and is thread-safe.
     unsafe { libmimalloc_sys::mi_collect(true) };
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: malloc_trim takes any padding, touches only the allocator's own free memory, and is thread-safe.
+    // SAFETY: malloc_trim accepts any padding, touches only the allocator's free memory, and is thread-safe.
     unsafe {
         libc::malloc_trim(0);
     }

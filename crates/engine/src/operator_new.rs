@@ -1,40 +1,43 @@
-//! C++'s `operator new` and `operator delete` for ONNX Runtime: texts of string tensors and containers inside kernels count
-//! towards a run's memory, too. They stand in for libstdc++'s, and take and give memory as those do, by malloc and free, so
-//! that it does not matter which of them frees a block.
+//! C++'s `operator new` and `operator delete` for ONNX Runtime, with counting.
 //!
-//! Effective where this program's symbols come before libstdc++'s: in `flyballd`, whose linker exports them (`build.rs`), and in
-//! Python once `prefer` has made the extension's symbols visible. Elsewhere, as in unit tests, such memory is not counted.
+//! Texts of string tensors and containers inside kernels then count towards a run's memory, too. These
+//! replace libstdc++'s and use malloc and free like those, so that either may free a block.
+//!
+//! Effective where this program's symbols precede libstdc++'s: in `flyballd`, whose linker exports them
+//! (`build.rs`), and in Python once `prefer` has made the extension's symbols visible. Elsewhere, as in unit
+//! tests, such memory is not counted.
 
 use crate::allocator;
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
-/// C++'s own, which throws where there is no memory.
+/// C++'s own, which throws if there is no memory.
 pub(crate) type OperatorNew = unsafe extern "C-unwind" fn(usize) -> *mut c_void;
 
 static THROWING: OnceLock<OperatorNew> = OnceLock::new();
 
-/// Puts these in front of libstdc++'s, as far as they are not yet; before ONNX Runtime is loaded.
+/// Puts these before libstdc++'s if needed; call it before ONNX Runtime is loaded.
 pub(crate) fn prefer() {
-    // SAFETY: asks in which file a function of ours lies, and makes that file's symbols visible to libraries that are loaded
-    // later. The file is loaded already; a program itself is not found so, and needs nothing.
+    // SAFETY: looks up the file of a function of ours, and makes that file's symbols visible to libraries
+    // loaded later. The file is already loaded; an executable is not found this way, and does not need it.
     unsafe {
         let mut found: libc::Dl_info = std::mem::zeroed();
         let own = _Znwm as *const c_void;
         if libc::dladdr(own, &raw mut found) != 0 && !found.dli_fname.is_null() {
             libc::dlopen(found.dli_fname, libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_GLOBAL);
         }
-        // Named, so that the linker keeps them.
+        // Referenced, so that the linker keeps them.
         std::hint::black_box([_ZdlPv as *const c_void, _ZdaPv as *const c_void, _Znam as *const c_void]);
         std::hint::black_box([_ZdlPvm as *const c_void, _ZdaPvm as *const c_void]);
     }
 }
 
-/// What throws for us; none where the library's is hidden.
+/// The function that throws; none if the library's is hidden.
 pub(crate) fn throwing(library: &libloading::Library) -> Option<OperatorNew> {
-    // The Itanium C++ ABI's name of `operator new(size_t)`. Asked of the library, it is the one of what that was linked with.
+    // The Itanium C++ ABI's name of `operator new(size_t)`. Looked up in the library, it is the one that the
+    // library was linked with.
     const NAME: &CStr = c"_Znwm";
-    // SAFETY: the function has had this signature since there is an ABI.
+    // SAFETY: the ABI fixes this signature.
     let found = unsafe { library.get::<OperatorNew>(NAME.to_bytes_with_nul()) }.ok().map(|symbol| *symbol)?;
     Some(*THROWING.get_or_init(|| found))
 }
@@ -42,16 +45,17 @@ pub(crate) fn throwing(library: &libloading::Library) -> Option<OperatorNew> {
 /// Throws C++'s `std::bad_alloc`.
 ///
 /// # Safety
-/// The exception leaves through the caller, who must have nothing to drop, to C++ frames.
+///
+/// The exception leaves through the caller, which must have nothing to drop, to C++ frames.
 pub(crate) unsafe fn throw(operator_new: OperatorNew) -> *mut c_void {
-    // More than any allocator has.
-    // SAFETY: the function takes any number.
+    // More than any allocator has. SAFETY: the function accepts any number.
     unsafe { operator_new(usize::MAX / 2 + 1) }
 }
 
-/// The bytes a block takes with malloc's header: a map of small nodes is a third headers.
+/// The bytes of a block with malloc's header: a map of small nodes is a third headers.
 ///
 /// # Safety
+///
 /// The block is malloc's, and not freed.
 unsafe fn held(block: *mut c_void) -> usize {
     const HEADER_BYTES: usize = size_of::<usize>();
@@ -65,7 +69,7 @@ unsafe fn held(block: *mut c_void) -> usize {
 #[expect(unreachable_pub, reason = "C++ calls it: the ABI's name of operator new")]
 pub unsafe extern "C-unwind" fn _Znwm(size: usize) -> *mut c_void {
     if allocator::take(size) {
-        // SAFETY: any size; C++ wants a block of its own for nothing, too.
+        // SAFETY: any size; C++ requires a unique block for zero bytes, too.
         let block = unsafe { libc::malloc(size.max(1)) };
         if !block.is_null() {
             // SAFETY: malloc's own block.
@@ -76,7 +80,7 @@ pub unsafe extern "C-unwind" fn _Znwm(size: usize) -> *mut c_void {
     match THROWING.get() {
         // SAFETY: nothing to drop here, and C++ alone calls this.
         Some(operator_new) => unsafe { throw(*operator_new) },
-        // Before the library is there nobody's run is denied: memory is at its end.
+        // Before the library is loaded no run is limited: memory is exhausted.
         None => std::process::abort(),
     }
 }
@@ -96,7 +100,7 @@ pub unsafe extern "C-unwind" fn _Znam(size: usize) -> *mut c_void {
 #[expect(unreachable_pub, reason = "C++ calls it: the ABI's name of operator delete")]
 pub unsafe extern "C" fn _ZdlPv(block: *mut c_void) {
     if !block.is_null() {
-        // SAFETY: C++ gives back what came from malloc, here or in libstdc++.
+        // SAFETY: C++ frees what came from malloc, here or in libstdc++.
         allocator::gave(unsafe { held(block) });
         // SAFETY: as above, and once.
         unsafe { libc::free(block) };

@@ -1,5 +1,7 @@
-//! A run's outputs. Small ones are copied into one buffer that is used again once the answers made of it are gone; large ones
-//! stay where ONNX Runtime put them.
+//! The outputs of a run.
+//!
+//! Small ones are copied into one buffer that is reused once its responses are gone; large ones stay in ONNX
+//! Runtime's memory.
 
 use bytemuck::NoUninit;
 use bytes::{Bytes, BytesMut};
@@ -13,15 +15,15 @@ use std::marker::PhantomData;
 pub(crate) struct OutputBuffer {
     specs: Vec<(ByteString, DataType)>,
     bytes: BytesMut,
-    /// What the copied outputs of a run took at most so far.
+    /// The largest copied outputs of a run so far.
     run_bytes: usize,
 }
 
-/// The buffer holds several runs, because answers of the last one may still be on their way when the next one ends:
-/// this many of them, and of large ones fewer.
+/// The buffer holds several runs, because responses of the last one may still be in flight when the next
+/// ends: this many, fewer of large ones.
 const RUNS: usize = 64;
 pub(crate) const RUNS_BYTES_MAX: usize = 16 << 10;
-/// Outputs of so many bytes are not copied.
+/// Outputs of this size are not copied.
 const HELD_BYTES_MIN: usize = 1 << 20;
 
 impl OutputBuffer {
@@ -30,10 +32,10 @@ impl OutputBuffer {
         OutputBuffer { specs, bytes: BytesMut::new(), run_bytes: 0 }
     }
 
-    /// Appends what a run gave to `outputs`.
+    /// Appends a run's outputs.
     pub(crate) fn read(&mut self, given: SessionOutputs<'_>, outputs: &mut Vec<Tensor>) -> ort::Result<()> {
         if self.bytes.capacity() < self.run_bytes {
-            // Takes the whole buffer back if no answer holds a part of it, else a new one.
+            // Reclaims the whole buffer if no response uses a part of it, else allocates a new one.
             let several = self.run_bytes.saturating_mul(RUNS).min(RUNS_BYTES_MAX);
             self.bytes.reserve(several.max(self.run_bytes));
         }
@@ -88,7 +90,7 @@ fn fixed<T: PrimitiveTensorElementType + NoUninit>(
     Ok((shape, buffer.split().freeze()))
 }
 
-/// A large output in ONNX Runtime's own memory, which is freed with the last answer made of it.
+/// A large output in ONNX Runtime's memory, freed with the last response that uses it.
 struct Held<T> {
     value: DynValue,
     elements: PhantomData<fn() -> T>,

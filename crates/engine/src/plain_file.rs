@@ -1,5 +1,7 @@
-//! Opens a model's files so that nothing but a plain file is ever read. What is checked is the open file itself (`fstat`), so
-//! nothing can be swapped in between. Must not know what the bytes mean.
+//! Opens a model's files so that only plain files are ever read.
+//!
+//! The open file itself is checked (`fstat`), so it cannot be swapped in between. Must not know what the
+//! bytes mean.
 
 use crate::Refusal;
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
@@ -8,7 +10,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// An open plain file and the size that it had when it was opened.
+/// An open plain file and its size when opened.
 pub(crate) struct PlainFile {
     file: File,
     path: PathBuf,
@@ -16,14 +18,15 @@ pub(crate) struct PlainFile {
 }
 
 impl PlainFile {
-    /// Opens the model's own file. A link is followed: whoever named the model chose it.
+    /// Opens the model's own file. Follows a link: the caller chose it.
     pub(crate) fn open(path: &Path) -> Result<PlainFile, Refusal> {
         let opened = openat(CWD, path, flags(), Mode::empty());
         PlainFile::checked(opened.map_err(|cause| unreadable(path, cause))?.into(), path)
     }
 
-    /// Opens a file beside the model, which the model chose. `name` is a plain file name; a link is refused.
-    pub(crate) fn open_beside(model: &Path, name: &str) -> Result<PlainFile, Refusal> {
+    /// Opens a file next to the model, which the model chose. `name` is a plain file name; a link is
+    /// rejected.
+    pub(crate) fn open_sibling(model: &Path, name: &str) -> Result<PlainFile, Refusal> {
         let folder = match model.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -47,7 +50,7 @@ impl PlainFile {
         Ok(PlainFile { file, path: path.to_owned(), size_bytes })
     }
 
-    /// Reads the whole file. One that changes its size meanwhile is refused: it may grow without end.
+    /// Reads the whole file. Rejects one that changes its size meanwhile: it may grow without end.
     pub(crate) fn read(self) -> Result<Vec<u8>, Refusal> {
         let mut bytes = Vec::with_capacity(usize::try_from(self.size_bytes).unwrap_or(0));
         let read = (&self.file).take(self.size_bytes + 1).read_to_end(&mut bytes);
@@ -55,7 +58,7 @@ impl PlainFile {
         if bytes.len() as u64 == self.size_bytes { Ok(bytes) } else { Err(Refusal::Changing(self.path)) }
     }
 
-    /// The rest of the file, for whoever hashes or copies it piece by piece.
+    /// The rest of the file, for hashing or copying in chunks.
     pub(crate) fn pieces(&self) -> impl Read + '_ {
         (&self.file).take(self.size_bytes)
     }
@@ -65,7 +68,7 @@ impl PlainFile {
     }
 }
 
-/// Without `NONBLOCK` to open a pipe would wait for whoever fills it. It changes nothing for plain files.
+/// Without `NONBLOCK`, opening a pipe would wait for its writer. It has no effect on plain files.
 fn flags() -> OFlags {
     OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY
 }
@@ -92,10 +95,10 @@ mod tests {
         std::fs::write(folder.path().join("real.bin"), b"1234").unwrap();
         for (name, target) in [("inside", "real.bin"), ("outside", "/etc/passwd"), ("nowhere", "missing")] {
             symlink(target, folder.path().join(name)).unwrap();
-            let refused = PlainFile::open_beside(&model, name).err().expect("it is refused");
+            let refused = PlainFile::open_sibling(&model, name).err().expect("it is refused");
             assert!(matches!(refused, Refusal::ExternalDataLink(_)), "{name}: {refused}");
         }
-        assert_eq!(PlainFile::open_beside(&model, "real.bin").unwrap().read().unwrap(), b"1234");
+        assert_eq!(PlainFile::open_sibling(&model, "real.bin").unwrap().read().unwrap(), b"1234");
     }
 
     #[test]
@@ -105,7 +108,7 @@ mod tests {
         rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
         std::fs::create_dir(folder.path().join("sub")).unwrap();
         for name in ["pipe", "sub"] {
-            let refused = PlainFile::open_beside(&model, name).err().expect("it is refused");
+            let refused = PlainFile::open_sibling(&model, name).err().expect("it is refused");
             assert!(matches!(refused, Refusal::NotAFile(_)), "{name}: {refused}");
         }
         for path in [pipe.as_path(), Path::new("/dev/zero")] {
@@ -119,7 +122,7 @@ mod tests {
         let (folder, model) = folder();
         let data = folder.path().join("w.bin");
         std::fs::write(&data, b"good").unwrap();
-        let opened = PlainFile::open_beside(&model, "w.bin").unwrap();
+        let opened = PlainFile::open_sibling(&model, "w.bin").unwrap();
         std::fs::remove_file(&data).unwrap();
         symlink("/etc/passwd", &data).unwrap();
         assert_eq!(opened.read().unwrap(), b"good");
@@ -131,7 +134,7 @@ mod tests {
         for (name, later) in [("grows", b"123456".as_slice()), ("shrinks", b"1")] {
             let path = folder.path().join(name);
             std::fs::write(&path, b"1234").unwrap();
-            let opened = PlainFile::open_beside(&model, name).unwrap();
+            let opened = PlainFile::open_sibling(&model, name).unwrap();
             std::fs::write(&path, later).unwrap();
             assert!(matches!(opened.read(), Err(Refusal::Changing(_))), "{name}");
         }

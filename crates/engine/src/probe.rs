@@ -1,27 +1,29 @@
-//! Batching must not change answers. Before a model may share runs between requests, the same rows are run alone
-//! and in batches: at other places, with other neighbours, at every size. Outputs must be equal bit for bit.
+//! Batching must not change results: probes which batch sizes are safe.
 //!
-//! A dynamically quantised model scales over its batch and fails this; a model whose kernels switch at some size
-//! passes up to there. A sum over five floats fails it too: ONNX Runtime adds up to the next multiple of 16 bytes one
-//! by one and from there in fours, so that the last bit depends on the address at which a row begins, hence on its
-//! place (1.31; rows that are multiples of 16 bytes long do not show it).
+//! Before requests may share runs of a model, the same rows are run alone and in batches: at other positions,
+//! with other neighbours, at every size. Outputs must be equal bit for bit.
 //!
-//! What is promised: no batch is larger than the largest at which no made-up row changed. Where axes other than the
-//! first are free, requests share a run only when these are equal, and a few lengths stand for all: all free axes
-//! have the same, and the first length that the model runs on is probed at every size, the others at some sizes and
-//! while there is time. What is not: that no other length, and no other value, would have shown a difference. Nobody
-//! can try them all; who must be sure sets `batch_rows_max` to 1.
+//! A dynamically quantised model scales over its batch and fails this; a model whose kernels switch at some
+//! size passes up to there. A sum over five floats fails it too: ONNX Runtime adds up to the next multiple of
+//! 16 bytes one by one and from there in fours, so that the last bit depends on the address at which a row
+//! begins, hence on its position (1.31; rows that are multiples of 16 bytes long do not show it).
+//!
+//! Guaranteed: no batch is larger than the largest at which no sample row changed. If axes other than the
+//! first are free, requests share a run only when these are equal, and a few lengths represent all: all free
+//! axes have the same length, and the first length that the model runs on is probed at every size, the others
+//! at some sizes and while there is time. Not guaranteed: that no other length and no other value would have
+//! shown a difference. They cannot all be tried; set `batch_rows_max` to 1 to be sure.
 
 use crate::latency::LatencyPoint;
+use crate::reference_rows::ReferenceRows;
 use crate::runner::Runner;
-use crate::witness::Witnesses;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::time::{Duration, Instant};
 
-/// What probing found: how many rows may share a run, and why not more.
+/// The result of probing: how many rows may share a run, and why not more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batching {
-    /// 1 means that requests are run one at a time.
+    /// 1 means that requests run one at a time.
     pub rows_max: usize,
     pub reason: Option<String>,
 }
@@ -46,27 +48,26 @@ impl Serialize for Batching {
     }
 }
 
-/// Loading waits for the probe, so it is bounded; sizes that it did not get to are not used.
+/// Loading waits for the probe, so it is bounded; sizes that were not reached are not used.
 const PROBE_TIME_MAX: Duration = Duration::from_millis(250);
-/// Lengths of free axes that are tried beside the first one: shorter and longer than a vector register, and not all
-/// multiples of one.
+/// Further lengths of free axes: shorter and longer than a vector register, and not all multiples of one.
 const LENGTHS: [i64; 8] = [3, 17, 1, 2, 5, 4, 8, 64];
-/// All those lengths together.
+/// For all those lengths together.
 const LENGTHS_TIME_MAX: Duration = Duration::from_millis(250);
-/// At these lengths a batch has no more elements than the largest at the first length had, or than this: time and
-/// memory are then what they were.
+/// Maximum elements at these lengths, unless the largest batch at the first length had more: time and memory
+/// stay bounded.
 const LENGTHS_ELEMENTS: usize = 512;
 
 const OUT_OF_TIME: &str = "larger batches were not probed within";
 
-/// Whether a reason is one of this load, and not of the model.
+/// Whether a reason concerns this load, not the model.
 pub(crate) fn ran_out_of_time(reason: &str) -> bool {
     reason.starts_with(OUT_OF_TIME)
 }
 
-/// How many rows may share a run, and how long the runs took that found it out.
+/// How many rows may share a run, and how long the probe's runs took.
 pub(crate) fn probe(
-    witnesses: &Witnesses,
+    witnesses: &ReferenceRows,
     runner: &mut Runner,
     rows_max: usize,
 ) -> (Batching, Vec<LatencyPoint>) {
@@ -86,7 +87,7 @@ pub(crate) fn probe(
 }
 
 fn every_size(
-    witnesses: &Witnesses,
+    witnesses: &ReferenceRows,
     runner: &mut Runner,
     rows_max: usize,
     points: &mut Vec<LatencyPoint>,
@@ -111,19 +112,20 @@ fn every_size(
     Batching { rows_max, reason: None }
 }
 
-/// Takes back what other lengths of the free axes do not bear out.
-fn other_lengths(first: &Witnesses, runner: &mut Runner, mut batching: Batching) -> Batching {
+/// Lowers the batch size to what other lengths of the free axes confirm.
+fn other_lengths(first: &ReferenceRows, runner: &mut Runner, mut batching: Batching) -> Batching {
     let began = Instant::now();
-    let elements_max = (batching.rows_max * first.made_up().elements()).max(LENGTHS_ELEMENTS);
-    for length in LENGTHS.into_iter().filter(|&length| length != first.made_up().length()) {
+    let elements_max = (batching.rows_max * first.sample_rows().elements()).max(LENGTHS_ELEMENTS);
+    for length in LENGTHS.into_iter().filter(|&length| length != first.sample_rows().length()) {
         if !batching.on() || began.elapsed() > LENGTHS_TIME_MAX {
             break;
         }
-        // Some models do not run at every length. Then there is no answer that could change.
-        let Ok(witnesses) = Witnesses::of_length(runner, length) else { continue };
+        // Some models do not run at every length. Then no result could change.
+        let Ok(witnesses) = ReferenceRows::of_length(runner, length) else { continue };
         let mut equal = 1;
         for rows in some_sizes(batching.rows_max) {
-            if began.elapsed() > LENGTHS_TIME_MAX || rows * witnesses.made_up().elements() > elements_max {
+            if began.elapsed() > LENGTHS_TIME_MAX || rows * witnesses.sample_rows().elements() > elements_max
+            {
                 break;
             }
             match witnesses.equal_at(runner, rows) {
@@ -145,9 +147,9 @@ fn some_sizes(rows_max: usize) -> impl Iterator<Item = usize> {
     [2, 3].into_iter().chain(doubling).take_while(move |&rows| rows < rows_max).chain([rows_max])
 }
 
-fn reason(runner: &Runner, witnesses: &Witnesses, rows: usize, found: &str) -> String {
+fn reason(runner: &Runner, witnesses: &ReferenceRows, rows: usize, found: &str) -> String {
     if runner.signature().has_free_axes() {
-        format!("with {rows} rows in a run and free axes of {}, {found}", witnesses.made_up().length())
+        format!("with {rows} rows in a run and free axes of {}, {found}", witnesses.sample_rows().length())
     } else {
         format!("with {rows} rows in a run, {found}")
     }

@@ -1,4 +1,4 @@
-//! Why a model is not served. Each reason says what was found and what to do about it.
+//! Why a model is rejected. Each reason states what was found and how to fix it.
 
 use crate::{HostError, ScanRefusal};
 use flyball_core::Digest;
@@ -11,26 +11,26 @@ pub enum Refusal {
     #[error("cannot write {path}: {cause}", path = path.display())]
     Unwritable { path: PathBuf, cause: std::io::Error },
     #[error(
-        "{name} is {is}, but {wanted} was asked for: the file changed since it was compiled into the snapshot"
+        "{name} is {is}, but the snapshot requires {wanted}: the file changed since the snapshot was compiled"
     )]
     WrongDigest { name: String, is: Digest, wanted: Digest },
     #[error("{path} is not a plain file: give the model's own .onnx file", path = .0.display())]
     NotAFile(PathBuf),
     #[error(
-        "{path} is a link, and a model's external data must be a plain file in the model's folder: replace the link by \
-         the file that it leads to (cp --remove-destination \"$(realpath FILE)\" FILE)", path = .0.display()
+        "{path} is a link, but a model's external data must be a plain file in the model's folder: replace the link by \
+         its target (cp --remove-destination \"$(realpath FILE)\" FILE)", path = .0.display()
     )]
     ExternalDataLink(PathBuf),
-    #[error("{path} changed while it was read: try again when nobody writes to it", path = .0.display())]
+    #[error("{path} changed while it was read: try again when no process writes to it", path = .0.display())]
     Changing(PathBuf),
     #[error(transparent)]
     Scan(#[from] ScanRefusal),
     #[error(
-        "external data '{0}' is used by the model but not listed with a digest: compile the snapshot again"
+        "the model uses external data '{0}', which is not listed with a digest: compile the snapshot again"
     )]
     ExternalDataUnlisted(String),
     #[error(
-        "external data '{name}' has {has} bytes, and the model's weights reach to byte {needs}: save model and weights \
+        "external data '{name}' has {has} bytes, but the model's weights reach to byte {needs}: save model and weights \
          together again"
     )]
     ExternalDataShort { name: String, has: u64, needs: u64 },
@@ -39,7 +39,7 @@ pub enum Refusal {
          options={{id(model): {{'zipmap': False}}}} (skl2onnx) or zipmap=False (onnxmltools)"
     )]
     ZipMap(String),
-    #[error("{role} '{name}' has type {found}, which the V2 protocol cannot carry: {advice}")]
+    #[error("{role} '{name}' has type {found}, which the V2 protocol does not support: {advice}")]
     UnsupportedType { role: &'static str, name: String, found: String, advice: &'static str },
     #[error("the model uses an operator that this ONNX Runtime does not have: {0}")]
     UnknownOp(String),
@@ -64,16 +64,16 @@ pub enum Refusal {
          the values of its input, raise probe_memory_bytes_max, or give the server more memory", .bytes_max >> 20
     )]
     ProbeMemory { bytes_max: u64 },
-    /// What a model host said, which had the model first, or what became of the host.
+    /// The error of a model host, or how the host ended.
     #[error("{0}")]
     Host(String),
-    /// Not the model's fault: nobody waits for it any more.
+    /// Not the model's fault: the server no longer waits for it.
     #[error("the server is leaving")]
     Leaving,
 }
 
 impl Refusal {
-    /// A host that gave no answer.
+    /// A host that did not respond.
     pub(crate) fn of_host(error: HostError) -> Refusal {
         match error {
             HostError::Leaving => Refusal::Leaving,
@@ -84,7 +84,7 @@ impl Refusal {
         }
     }
 
-    /// Sorts ONNX Runtime's own words by what a person has to do.
+    /// Classifies ONNX Runtime's errors by the action that fixes them.
     pub(crate) fn from_ort(error: &ort::Error) -> Refusal {
         let text = one_line(error.message());
         let has = |part: &str| text.contains(part);
@@ -102,12 +102,12 @@ impl Refusal {
     }
 }
 
-/// Whether words of ONNX Runtime, or of the allocator below it, are about memory that it did not get.
+/// Whether an error text of ONNX Runtime or the allocator is about missing memory.
 pub(crate) fn out_of_memory(text: &str) -> bool {
     ["Failed to allocate memory", "bad_alloc", "bad allocation"].iter().any(|words| text.contains(words))
 }
 
-/// ONNX Runtime's messages span lines and carry build paths; logs and answers want one line of bounded length.
+/// ONNX Runtime's messages span lines and contain build paths; logs and responses need one bounded line.
 pub(crate) fn one_line(text: &str) -> String {
     const LENGTH_MAX: usize = 400;
     let mut line = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -1,5 +1,7 @@
-//! One ONNX Runtime session with its reused buffers. A runner belongs to one lane at a time: ONNX Runtime's `Run` is
-//! not to be trusted from several threads at once, and `&mut self` says so.
+//! One ONNX Runtime session with its reused buffers.
+//!
+//! A runner belongs to one lane at a time: ONNX Runtime's `Run` is not trusted from several threads at once,
+//! and `&mut self` enforces it.
 
 use crate::allocator::{self, Denied};
 use crate::column::Column;
@@ -14,17 +16,17 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A run that did not give outputs.
+/// A run without outputs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// The text is ONNX Runtime's, shortened to a line, or ours.
+    /// ONNX Runtime's text, shortened to a line, or ours.
     #[error("{0}")]
     Failed(String),
     #[error("the run was stopped")]
     Stopped,
-    #[error("the run wanted {} MiB of memory, and may have {} MiB", .wanted >> 20, .bytes_max >> 20)]
+    #[error("the run needs {} MiB of memory; {} MiB are allowed", .wanted >> 20, .bytes_max >> 20)]
     MemoryExceeded { wanted: u64, bytes_max: u64 },
-    #[error("the process would have taken more than the {} MiB of memory that it may", .bytes_max >> 20)]
+    #[error("the process would exceed its {} MiB of memory", .bytes_max >> 20)]
     MemoryFull { bytes_max: u64 },
 }
 
@@ -39,15 +41,17 @@ pub struct Runner {
     memory: MemoryBudget,
 }
 
-/// How much a session says. Lanes' sessions keep quiet: some converted models warn at every run, and ONNX Runtime
-/// would format a line for each. The probing session reports what there is to report.
+/// The log level of a session.
+///
+/// Lanes' sessions are quiet: some converted models warn at every run, and ONNX Runtime would format a line
+/// for each. The probing session logs everything.
 #[derive(Clone, Copy)]
-pub(crate) enum Voice {
+pub(crate) enum LogLevel {
     Warnings,
     ErrorsOnly,
 }
 
-/// How far ONNX Runtime rewrites a graph before it runs it, in its own four levels. Servers use all of them.
+/// ONNX Runtime's graph optimisation level. Servers use the highest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GraphLevel {
@@ -58,14 +62,13 @@ pub enum GraphLevel {
     All,
 }
 
-/// What a session may do otherwise than a server's; the default is a server's.
+/// Session options that differ from a server's; the default is a server's.
 #[derive(Clone, Debug, Default)]
 pub struct SessionOptions {
     pub graph: GraphLevel,
-    /// How the file begins into which ONNX Runtime writes what each node took.
+    /// The prefix of ONNX Runtime's profile file.
     pub profile: Option<PathBuf>,
-    /// Weights stay as the model has them. Otherwise operators may lay them out anew, after which a profile does not
-    /// tell their shapes.
+    /// Keep weights unchanged. Otherwise operators may repack them, and a profile does not show their shapes.
     pub weights_as_given: bool,
 }
 
@@ -73,7 +76,7 @@ impl Runner {
     pub(crate) fn new(
         runtime: &Runtime,
         artifact: &crate::Artifact,
-        voice: Voice,
+        voice: LogLevel,
     ) -> Result<Runner, Refusal> {
         Runner::with(runtime, artifact, voice, &SessionOptions::default())
     }
@@ -81,7 +84,7 @@ impl Runner {
     pub(crate) fn with(
         runtime: &Runtime,
         artifact: &crate::Artifact,
-        voice: Voice,
+        voice: LogLevel,
         options: &SessionOptions,
     ) -> Result<Runner, Refusal> {
         let refuse = |error: ort::Error| Refusal::from_ort(&error);
@@ -98,26 +101,30 @@ impl Runner {
         &self.signature
     }
 
-    /// Ends this runner's runs from other threads.
+    /// A handle that stops this runner's runs from other threads.
     pub fn stopper(&self) -> Stopper {
         self.stop.stopper()
     }
 
-    /// Forgets the rows that are here; memory that large ones took is freed.
+    /// Clears the rows and frees the memory of large ones.
     pub fn clear(&mut self) {
         self.columns.iter_mut().for_each(Column::clear);
     }
 
-    /// Lays the rows of a request behind those that are here. A request has the model's inputs in the model's order, of
-    /// the right types, and shapes that differ at most in the first axis: the tensor stage has checked it.
+    /// Appends the rows of a request.
+    ///
+    /// A request has the model's inputs in model order, of the right types, and shapes that differ at most in
+    /// the first axis: the tensor stage has checked it.
     pub fn add(&mut self, inputs: &[Tensor]) {
         for (column, input) in self.columns.iter_mut().zip(inputs) {
             column.add(input);
         }
     }
 
-    /// Runs the model on what was added, and replaces `outputs` by what it gave. Allocates nothing once its buffers have
-    /// grown, apart from what the `ort` crate does for each value and what strings take.
+    /// Runs the model on the added rows, and replaces `outputs`.
+    ///
+    /// Allocates nothing once its buffers have grown, except what the `ort` crate needs for each value and
+    /// what strings need.
     pub fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError> {
         outputs.clear();
         let stop = &self.stop;
@@ -146,21 +153,21 @@ impl Runner {
         Ok(())
     }
 
-    /// Ends the profile that the session was made with, and tells its file.
+    /// Ends the session's profile and returns its file.
     pub(crate) fn end_profile(&mut self) -> Result<PathBuf, RunError> {
         let ended = self.session.end_profiling().map_err(|error| self.stop.error(&error))?;
         Ok(PathBuf::from(ended))
     }
 }
 
-/// An empty vector in the memory of another, whose values do not live as long.
+/// Reuses a vector's memory for values of another lifetime.
 #[expect(clippy::unnecessary_filter_map, reason = "a filter would keep the lifetime of the items")]
 fn used_again<'new>(values: Vec<SessionInputValue<'_>>) -> Vec<SessionInputValue<'new>> {
     // Collecting a vector's own iterator into items of the same size reuses its memory.
     values.into_iter().filter_map(|_| None).collect()
 }
 
-/// How sessions are made: it may change the last bits of what they give, so that records of decisions name it.
+/// The execution provider. It may change the last bits of results, so records of decisions name it.
 pub const PROVIDER: &str = "CPUExecutionProvider";
 pub const INTRA_THREADS: usize = 1;
 pub const INTER_THREADS: usize = 1;
@@ -168,12 +175,12 @@ pub const INTER_THREADS: usize = 1;
 fn session(
     runtime: &Runtime,
     artifact: &crate::Artifact,
-    voice: Voice,
+    voice: LogLevel,
     options: &SessionOptions,
 ) -> ort::Result<Session> {
     let level = match voice {
-        Voice::Warnings => ort::logging::LogLevel::Warning,
-        Voice::ErrorsOnly => ort::logging::LogLevel::Error,
+        LogLevel::Warnings => ort::logging::LogLevel::Warning,
+        LogLevel::ErrorsOnly => ort::logging::LogLevel::Error,
     };
     let graph = match options.graph {
         GraphLevel::Off => GraphOptimizationLevel::Disable,
@@ -181,7 +188,7 @@ fn session(
         GraphLevel::Extended => GraphOptimizationLevel::Level2,
         GraphLevel::All => GraphOptimizationLevel::All,
     };
-    // One thread and no spinning: lanes are the parallelism, and a spinning pool takes the cores from them.
+    // One thread and no spinning: lanes are the parallelism, and a spinning pool would take their cores.
     let mut builder = Session::builder(&runtime.environment)?
         .with_optimization_level(graph)?
         .with_intra_threads(INTRA_THREADS)?

@@ -1,4 +1,4 @@
-//! Made-up inputs for probing, warming and timing a model: seeded, so that two loads of one model do the same.
+//! Sample inputs for probing, warming up and timing a model: seeded, so that loads are repeatable.
 
 use crate::Signature;
 use bytes::Bytes;
@@ -27,31 +27,31 @@ impl Seeded {
     }
 }
 
-/// Floats of different spread in one batch tell whether a model scales over it.
+/// Floats of different spread in one batch reveal whether a model scales over it.
 const SPREADS: [f64; 4] = [1.0, 100.0, 0.01, 7.0];
 
-/// Rows of made-up input, the same in every process: they follow from the signature, a length and their number.
-pub(crate) struct MadeUp {
+/// Sample rows, equal in every process: derived from the signature, a length and their number.
+pub(crate) struct SampleRows {
     seeded: Seeded,
     length: i64,
     rows: Vec<Vec<Tensor>>,
 }
 
-impl MadeUp {
+impl SampleRows {
     /// No rows yet. Free axes other than the first get `length`.
-    pub(crate) fn new(length: i64) -> MadeUp {
-        MadeUp { seeded: Seeded::new(1), length, rows: Vec::new() }
+    pub(crate) fn new(length: i64) -> SampleRows {
+        SampleRows { seeded: Seeded::new(1), length, rows: Vec::new() }
     }
 
-    pub(crate) fn of(signature: &Signature, length: i64, count: usize) -> MadeUp {
-        let mut made_up = MadeUp::new(length);
+    pub(crate) fn of(signature: &Signature, length: i64, count: usize) -> SampleRows {
+        let mut sample_rows = SampleRows::new(length);
         for _ in 0..count {
-            made_up.add(signature);
+            sample_rows.add(signature);
         }
-        made_up
+        sample_rows
     }
 
-    /// Makes up one more row.
+    /// Generates one more row.
     pub(crate) fn add(&mut self, signature: &Signature) -> &[Tensor] {
         let spread = SPREADS[self.rows.len() % SPREADS.len()];
         self.rows.push(row(signature, &mut self.seeded, spread, self.length));
@@ -71,7 +71,7 @@ impl MadeUp {
         self.rows.first().map_or(&[][..], Vec::as_slice).iter().map(Tensor::size).sum::<usize>().max(1)
     }
 
-    /// The same, where axes other than the first are free: longer rows take longer.
+    /// The same if axes other than the first are free: longer rows take longer.
     pub(crate) fn row_elements(&self, signature: &Signature) -> Option<usize> {
         signature.has_free_axes().then(|| self.elements())
     }
@@ -85,16 +85,17 @@ impl MadeUp {
         &self.rows[place]
     }
 
-    /// Which rows are in a batch that begins with another than the first.
+    /// The rows of a batch that is rotated by `turn`.
     pub(crate) fn turned(&self, rows: usize, turn: usize) -> impl Iterator<Item = usize> + use<> {
         let count = self.rows.len();
         (0..count).cycle().skip(turn % count.max(1)).take(rows)
     }
 }
 
-/// One row of made-up input for each of the model's inputs. `spread` scales the floats: rows of different spread tell
-/// whether a model scales over its batch. Free axes other than the first get `length`. Integers stay 0 or 1, which
-/// every vocabulary and category has.
+/// One sample row for each of the model's inputs.
+///
+/// `spread` scales the floats: rows of different spread reveal whether a model scales over its batch. Free
+/// axes other than the first get `length`. Integers stay 0 or 1, which every vocabulary and category has.
 fn row(signature: &Signature, seeded: &mut Seeded, spread: f64, length: i64) -> Vec<Tensor> {
     signature.inputs.iter().map(|spec| tensor(spec, seeded, spread, length)).collect()
 }

@@ -1,8 +1,10 @@
-//! A look at a model's file before ONNX Runtime sees it: what it is, how large, which operators it asks for and where its
-//! weights lie. What is beyond the limits, or would make a runtime read anything but the model's own files, is refused.
+//! Scans a model's file before ONNX Runtime sees it.
 //!
-//! Walks protobuf's wire format in place (`scan/wire.rs`): weights are passed over, never copied, and what is kept is bounded
-//! by the limits. Must not know how a model is loaded or run.
+//! Checks format, size, operators and the location of weights. Rejects whatever exceeds the limits or would
+//! make a runtime read anything but the model's own files.
+//!
+//! Walks protobuf's wire format in place (`scan/wire.rs`): weights are skipped, never copied, and memory is
+//! bounded by the limits. Must not know how a model is loaded or run.
 
 mod functions;
 mod graph;
@@ -15,25 +17,25 @@ mod wire;
 use crate::Refusal;
 use crate::declared::{self, DeclaredTensor, ValueInfoProto};
 use functions::{Expansion, FunctionId};
-use graph::Inside;
+use graph::GraphContext;
 use prost::Message;
-use refusal::{At, Trouble};
+use refusal::{At, ScanError};
 pub use refusal::{Finding, ScanRefusal};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use wire::{Once, Piece};
 
-/// What a model may be at most. The defaults are far beyond what decisions need, and far below what harms a server.
+/// Limits of a model. The defaults are far above what decisions need, and far below what harms a server.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanLimits {
-    /// Of the file itself; more weights than that lie beside it.
+    /// The file itself; more weights go into external files.
     pub file_bytes_max: u64,
-    /// In all graphs, and again once the model's own functions are written out.
+    /// In all graphs, and again with the model's functions expanded.
     pub nodes_max: u64,
-    /// Graphs inside one another. Protobuf's readers stop at 100 messages, which are 32 graphs.
+    /// Nested graphs. Protobuf's readers stop at 100 messages, which are 32 graphs.
     pub depth_max: u64,
     pub initialisers_max: u64,
-    /// In the file and beside it. What a server has memory for is `MemoryBudget`'s to say.
+    /// In the file and external. `MemoryBudget` limits what fits into memory.
     pub weight_bytes_max: u64,
     pub attribute_bytes_max: u64,
     pub functions_max: u64,
@@ -56,7 +58,7 @@ impl Default for ScanLimits {
 }
 
 impl ScanLimits {
-    /// To be asked before a file is read.
+    /// Call it before reading a file.
     pub fn file(&self, bytes: u64) -> Result<(), Refusal> {
         let advice = "save large weights beside the model: onnx.save_model(…, save_as_external_data=True)";
         Ok(over("bytes of the model's file", bytes, self.file_bytes_max, advice)
@@ -76,27 +78,28 @@ pub struct Opset {
     pub version: i64,
 }
 
-/// What a model says of itself.
+/// Facts about a model from its file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ScanFacts {
     pub opset: Vec<Opset>,
     pub producer: String,
     pub nodes: u64,
-    /// With the model's own functions written out where they are called.
+    /// With the model's functions expanded where they are called.
     pub nodes_expanded: u64,
-    /// Graphs inside one another; 0: none is.
+    /// Nested graphs; 0: none.
     pub depth: u64,
     pub functions: u64,
     pub initialisers: u64,
     pub weight_bytes: u64,
-    /// Of the operators that it uses.
+    /// Domains of the operators that it uses.
     pub domains: BTreeSet<String>,
     pub inputs: Vec<DeclaredTensor>,
     pub outputs: Vec<DeclaredTensor>,
-    /// How long it runs depends on the values of its input, and no measurement tells: it has loops, or makes tensors whose
-    /// sizes are computed from these values.
+    /// The run time depends on input values, so measurements do not predict it.
+    ///
+    /// The model has loops, or makes tensors whose sizes are computed from these values.
     pub value_dependent: bool,
-    /// The files beside the model that hold weights, each a plain file name, and how many bytes each must have.
+    /// The external files with weights: plain file names with the required sizes.
     pub external_data: BTreeMap<String, u64>,
 }
 
@@ -107,14 +110,14 @@ impl ScanFacts {
     }
 }
 
-/// One model's walk.
+/// The state of one scan.
 struct Scan<'a> {
     limits: &'a ScanLimits,
     functions: HashMap<FunctionId<'a>, usize>,
     facts: ScanFacts,
 }
 
-fn scan(bytes: &[u8], limits: &ScanLimits) -> Result<ScanFacts, Trouble> {
+fn scan(bytes: &[u8], limits: &ScanLimits) -> Result<ScanFacts, ScanError> {
     if bytes.is_empty() {
         return Err(Finding::malformed("the file is empty"));
     }
@@ -124,7 +127,7 @@ fn scan(bytes: &[u8], limits: &ScanLimits) -> Result<ScanFacts, Trouble> {
     let model = Model::read(Piece { bytes, at: 0 }, limits)?;
     let graph = model.graph.ok_or_else(|| Finding::malformed("it has no graph"))?;
     let mut scan = Scan { limits, functions: functions::named(&model.functions)?, facts: model.facts };
-    let mut inside = Inside::default();
+    let mut inside = GraphContext::default();
     scan.graph(graph, &mut inside)?;
     let bodies = model.functions.iter().enumerate();
     let bodies =
@@ -146,7 +149,7 @@ struct Model<'a> {
 }
 
 impl<'a> Model<'a> {
-    fn read(piece: Piece<'a>, limits: &ScanLimits) -> Result<Model<'a>, Trouble> {
+    fn read(piece: Piece<'a>, limits: &ScanLimits) -> Result<Model<'a>, ScanError> {
         let mut model = Model { graph: None, functions: Vec::new(), facts: ScanFacts::default() };
         let (mut graph, mut entries) = (Once::default(), 0);
         let (mut producer, mut version) = (String::new(), String::new());
@@ -183,7 +186,7 @@ impl<'a> Model<'a> {
     }
 }
 
-fn opset(piece: Piece<'_>) -> Result<Opset, Trouble> {
+fn opset(piece: Piece<'_>) -> Result<Opset, ScanError> {
     let (mut domain, mut version) = (String::new(), 0);
     for field in piece.fields() {
         match field? {
@@ -195,8 +198,8 @@ fn opset(piece: Piece<'_>) -> Result<Opset, Trouble> {
     Ok(Opset { domain: if domain.is_empty() { "ai.onnx".to_owned() } else { domain }, version })
 }
 
-/// `ort_config` holds options of the session, libraries of custom operators among them, for servers that were told to obey.
-fn metadata(piece: Piece<'_>) -> Result<(), Trouble> {
+/// `ort_config` contains session options, including libraries of custom operators, for servers that obey it.
+fn metadata(piece: Piece<'_>) -> Result<(), ScanError> {
     let (key, value) = tensor::entry(piece)?;
     let lower = key.to_ascii_lowercase();
     let library =
@@ -208,7 +211,7 @@ fn metadata(piece: Piece<'_>) -> Result<(), Trouble> {
 }
 
 /// Inputs and outputs, without the weights that older files list among the inputs.
-fn declare(graph: Piece<'_>, facts: &mut ScanFacts) -> Result<(), Trouble> {
+fn declare(graph: Piece<'_>, facts: &mut ScanFacts) -> Result<(), ScanError> {
     let (mut inputs, mut outputs, mut weights) = (Vec::new(), Vec::new(), HashSet::new());
     let inputs_max = facts.initialisers + DECLARED_MAX;
     for field in graph.fields() {
@@ -236,14 +239,14 @@ fn declare(graph: Piece<'_>, facts: &mut ScanFacts) -> Result<(), Trouble> {
     Ok(())
 }
 
-fn declared(piece: Piece<'_>) -> Result<DeclaredTensor, Trouble> {
+fn declared(piece: Piece<'_>) -> Result<DeclaredTensor, ScanError> {
     let length = piece.bytes.len() as u64;
     over("bytes of an input's declaration", length, DECLARED_BYTES_MAX, "export the model again")?;
     let value = ValueInfoProto::decode(piece.bytes).map_err(|error| Finding::malformed(error.to_string()))?;
     Ok(declared::tensor(&value))
 }
 
-fn name(piece: Piece<'_>, wanted: u32) -> Result<Option<&str>, Trouble> {
+fn name(piece: Piece<'_>, wanted: u32) -> Result<Option<&str>, ScanError> {
     let mut found = None;
     for field in piece.fields() {
         let (number, value) = field?;
@@ -254,7 +257,7 @@ fn name(piece: Piece<'_>, wanted: u32) -> Result<Option<&str>, Trouble> {
     Ok(found)
 }
 
-fn over(what: &'static str, is: u64, most: u64, advice: &'static str) -> Result<(), Trouble> {
+fn over(what: &'static str, is: u64, most: u64, advice: &'static str) -> Result<(), ScanError> {
     if is <= most { Ok(()) } else { Err(Finding::OverLimit { what, is, most, advice }.into()) }
 }
 

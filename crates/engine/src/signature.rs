@@ -1,4 +1,4 @@
-//! A model's signature in V2 terms, and the refusal of what those cannot say.
+//! A model's signature in V2 terms; rejects what V2 cannot express.
 
 use crate::Refusal;
 use flyball_core::{DataType, TensorSpec};
@@ -23,8 +23,9 @@ impl Signature {
         self.inputs.iter().any(|spec| spec.shape.iter().skip(1).any(|&axis| axis == -1))
     }
 
-    /// Why this signature leaves no room for a batch; `None` when every tensor has a first axis that may vary.
-    /// Outputs are judged by what they really are when probed: converters often declare them wrongly.
+    /// Why this signature allows no batch; `None` if every tensor has a free first axis.
+    ///
+    /// Outputs are checked by the probe instead: converters often declare them wrongly.
     pub(crate) fn no_batch_axis(&self) -> Option<String> {
         let fixed = |spec: &&TensorSpec| spec.shape.first() != Some(&-1);
         let spec = self.inputs.iter().find(fixed)?;

@@ -1,6 +1,8 @@
-//! Ending a run from another thread. ONNX Runtime looks at the flag before each operator, in the bodies of loops too. It
-//! does not interrupt an operator: asked for a third into a matrix product of 370 ms, the run still took 330 ms, and
-//! succeeded, because nothing came after it (1.31; four such products in a row ended after the second).
+//! Stops a run from another thread.
+//!
+//! ONNX Runtime checks the flag before each operator, in the bodies of loops too. It does not interrupt an
+//! operator: requested a third into a matrix product of 370 ms, the run still took 330 ms, and succeeded,
+//! because nothing came after it (1.31; four such products in a row ended after the second).
 
 use crate::RunError;
 use crate::refusal::one_line;
@@ -8,13 +10,13 @@ use ort::session::RunOptions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Asks a runner's run to end. It acts on whichever run is under way: who stops one must know that it is still the one
-/// that is meant.
+/// Stops a runner's run. It acts on the current run, whichever it is: the caller must know that it is the
+/// intended one.
 #[derive(Clone)]
 pub struct Stopper(Arc<Stop>);
 
 impl Stopper {
-    /// Returns at once; the run ends when the operator that it is in does.
+    /// Returns at once; the run ends after its current operator.
     pub fn stop(&self) {
         self.0.asked.store(true, Ordering::SeqCst);
         // It sets a flag and cannot fail.
@@ -37,13 +39,13 @@ impl Stop {
         Stopper(Arc::clone(self))
     }
 
-    /// A run begins: what was asked before it was not meant for it.
+    /// Starts a run: earlier requests to stop were not meant for it.
     pub(crate) fn forget(&self) -> ort::Result<()> {
         self.asked.store(false, Ordering::SeqCst);
         self.options.unterminate()
     }
 
-    /// What a run's error means. A stopped run's own words say where it was stopped, which nobody asks.
+    /// Interprets a run's error. The text of a stopped run only names where it stopped.
     pub(crate) fn error(&self, error: &ort::Error) -> RunError {
         if self.asked.load(Ordering::SeqCst) {
             RunError::Stopped

@@ -1,4 +1,4 @@
-//! String tensors made without C strings: an element may contain a NUL byte, which the `ort` crate's own way refuses.
+//! String tensors made without C strings: an element may contain NUL, which the `ort` crate rejects.
 
 use flyball_core::Tensor;
 use ort::AsPointer;
@@ -23,8 +23,8 @@ pub(crate) fn tensor(shape: &[i64], strings: &[String]) -> ort::Result<DynTensor
 
 fn fill(tensor: &mut DynTensor, index: usize, string: &str) -> ort::Result<()> {
     let mut buffer: *mut c_char = std::ptr::null_mut();
-    // SAFETY: the tensor is valid and borrowed alone, and the status goes nowhere else. ONNX Runtime itself refuses a
-    // wrong index and a tensor that is not of strings.
+    // SAFETY: the tensor is valid and exclusively borrowed, and the status goes nowhere else. ONNX Runtime
+    // itself rejects a wrong index and a tensor that is not of strings.
     unsafe {
         let resize = ort::api().GetResizedStringTensorElementBuffer;
         ort::Error::result_from_status(resize(tensor.ptr_mut(), index, string.len(), &raw mut buffer))?;
@@ -32,8 +32,8 @@ fn fill(tensor: &mut DynTensor, index: usize, string: &str) -> ort::Result<()> {
     if buffer.is_null() {
         return Err(ort::Error::new("ONNX Runtime gave no room for a string"));
     }
-    // SAFETY: the buffer is the element's own, of `string.len()` bytes, until the tensor is next touched; it is ONNX
-    // Runtime's memory, so the two do not overlap.
+    // SAFETY: the buffer belongs to the element, with `string.len()` bytes, until the tensor is next touched;
+    // it is ONNX Runtime's memory, so the two do not overlap.
     unsafe { std::ptr::copy_nonoverlapping(string.as_ptr(), buffer.cast::<u8>(), string.len()) };
     Ok(())
 }

@@ -1,5 +1,4 @@
-//! What a scan takes in memory, counted by the test's own allocator: nothing of the weights, and a bounded part of everything
-//! that a file may have many of.
+//! A scan's memory, counted by the test's allocator: nothing for weights, and bounded for repeated fields.
 
 use flyball_engine::{ScanFacts, ScanLimits};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -13,11 +12,11 @@ struct Counting;
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-// SAFETY: every call is passed on to the system's allocator as it came; counting touches none of its memory.
+// SAFETY: every call is forwarded unchanged to the system's allocator; counting touches none of its memory.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         MOST.fetch_max(HELD.fetch_add(layout.size(), Relaxed) + layout.size(), Relaxed);
-        // SAFETY: the caller's promises are the system allocator's conditions.
+        // SAFETY: the caller upholds the system allocator's conditions.
         unsafe { System.alloc(layout) }
     }
 
@@ -36,7 +35,7 @@ fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     field
 }
 
-/// The most that was held at once beyond what was held before; taken or refused.
+/// The peak memory beyond the start, and whether the file was accepted.
 fn scanning(graph: &[u8]) -> (usize, bool) {
     let model = field(7, graph);
     let before = HELD.load(Relaxed);
@@ -45,7 +44,7 @@ fn scanning(graph: &[u8]) -> (usize, bool) {
     (MOST.load(Relaxed) - before, taken)
 }
 
-/// One test, for its binary has one allocator.
+/// One test, because its binary has one allocator.
 #[test]
 fn a_scan_takes_little_memory_whatever_the_file_is_full_of() {
     const MIB: usize = 1 << 20;
@@ -53,7 +52,7 @@ fn a_scan_takes_little_memory_whatever_the_file_is_full_of() {
     let (held, taken) = scanning(&weights);
     assert!(taken && held < MIB / 4, "64 MiB of weights: {held} bytes");
 
-    // (what a graph has many of, its field's number, one of it, whether it is taken)
+    // (repeated field, its number, one item, whether it is accepted)
     let value = field(1, b"x");
     let entry = field(13, &[field(1, b"location"), field(2, b"w")].concat());
     let many: [(&str, u8, &[u8], usize, bool); 7] = [

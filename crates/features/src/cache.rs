@@ -1,9 +1,9 @@
-//! Records at hand: a bounded map with two times to live, and one flight for each key that is being fetched, across lanes.
+//! A bounded cache of records with two TTLs, and one shared fetch for each key.
 //!
-//! What outlived its time stays until it makes room for others: an old record may be better than none.
+//! Expired records stay until evicted: a stale record may be better than none.
 
 use crate::counters::SourceCounters;
-use crate::{CacheDef, Record, Why};
+use crate::{CacheDef, LookupError, Record};
 use flyball_core::Nanos;
 use quick_cache::sync::Cache;
 use quick_cache::{DefaultHashBuilder, Lifecycle, UnitWeighter};
@@ -12,16 +12,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Keys that may be under way at once, for one source.
+/// Maximum keys being fetched at once, for one source.
 const FLIGHTS_MAX: usize = 16_384;
 
-/// What a source said about a key.
+/// A source's response for a key.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// None: there is no such key.
+    /// None: no such key.
     pub(crate) record: Option<Arc<Record>>,
     pub(crate) fetched: Nanos,
-    /// How old the record said it was then.
+    /// The record's age when it was fetched.
     pub(crate) age_then: Duration,
 }
 
@@ -55,14 +55,14 @@ impl HotCache {
         HotCache { def, entries }
     }
 
-    /// What is known and still to be used.
+    /// The cached response that has not expired.
     pub(crate) fn fresh(&self, key: &str, now: Nanos) -> Option<Entry> {
         let entry = self.entries.get(key)?;
         let ttl = if entry.record.is_some() { self.def.ttl } else { self.def.absent_ttl };
         (now.since(entry.fetched) < ttl).then_some(entry)
     }
 
-    /// The record that is known, however old.
+    /// The cached record, however old.
     pub(crate) fn stale(&self, key: &str, now: Nanos) -> Option<(Arc<Record>, Duration)> {
         let entry = self.entries.peek(key)?;
         let age = entry.age(now);
@@ -75,7 +75,7 @@ impl HotCache {
         }
     }
 
-    /// Whether there was one.
+    /// Removes a record; returns whether there was one.
     pub(crate) fn forget(&self, key: &str) -> bool {
         self.entries.remove(key).is_some()
     }
@@ -85,18 +85,18 @@ impl HotCache {
     }
 }
 
-pub(crate) type Fetched = Result<Entry, Why>;
+pub(crate) type Fetched = Result<Entry, LookupError>;
 
-/// Keys that are being fetched. Whoever comes second waits for the first.
+/// Keys that are being fetched. A second caller waits for the first.
 #[derive(Default)]
 pub(crate) struct Flights(Mutex<HashMap<String, watch::Receiver<Option<Fetched>>>>);
 
 pub(crate) enum Flight<'a> {
-    /// Nobody else fetches it.
+    /// No other caller fetches it.
     First(Lead<'a>),
-    /// What the first gets; closed where it gave up.
+    /// The first caller's result; closed if it gave up.
     Second(watch::Receiver<Option<Fetched>>),
-    /// Too many keys are under way.
+    /// Too many keys are being fetched.
     Full,
 }
 
@@ -115,7 +115,7 @@ impl Flights {
     }
 }
 
-/// Who fetches a key. Dropped without an answer, one of those who wait takes over.
+/// The caller that fetches a key. Dropped without a result, one of the waiting callers takes over.
 pub(crate) struct Lead<'a> {
     flights: &'a Flights,
     key: String,

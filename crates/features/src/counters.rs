@@ -1,26 +1,26 @@
-//! What happened at sources and windows, for metrics: plain counters, read at any time.
+//! Counters of sources and windows for metrics, readable at any time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts of one source. All sources of one kind and set are one.
+/// Counts of one source. Sources of the same kind and set are merged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceCounts {
     /// `redis` or `store`.
     pub kind: &'static str,
     pub set: String,
-    /// Answered by the cache, "there is none" included.
+    /// Answered by the cache, including absent keys.
     pub hits: u64,
-    /// Asked of the source, or of someone who already asked.
+    /// Fetched from the source, or joined to an ongoing fetch.
     pub misses: u64,
-    /// Failed, and an older record was at hand.
+    /// Failed, with an older record available.
     pub stale: u64,
     pub timeouts: u64,
     pub down: u64,
     pub bad: u64,
     pub busy: u64,
-    /// Records that made room for others.
+    /// Evicted records.
     pub evictions: u64,
-    /// In the cache now.
+    /// Records in the cache now.
     pub entries: u64,
 }
 
@@ -42,22 +42,22 @@ impl SourceCounts {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WindowCounts {
     pub name: String,
-    /// Events that were added.
+    /// Added events.
     pub events: u64,
-    /// Events older than the window, which were not.
+    /// Events older than the window, which were not added.
     pub late: u64,
-    /// Events too far in the future, which were not.
+    /// Events too far in the future, which were not added.
     pub future: u64,
-    /// Keys that made room for others.
+    /// Evicted keys.
     pub evictions: u64,
-    /// Values that were at their bound.
+    /// Values at their bound.
     pub saturated: u64,
     pub failed: u64,
-    /// Kept now.
+    /// Keys stored now.
     pub keys: u64,
 }
 
-/// Counts by `Relaxed`: each is right, and they need not agree with each other at one instant.
+/// Counts with `Relaxed`: each is exact, but they need not agree at one instant.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 

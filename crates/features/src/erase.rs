@@ -1,18 +1,18 @@
-//! Removes what is kept of a key: rows of windows, cached records, and records of embedded stores. Waits for disks and Redis;
-//! not for a lane.
+//! Erases a key: window rows, cached records, and records of embedded stores.
 //!
-//! Records in Redis stay: others write them, under keys of their own.
+//! Waits for disks and Redis, so a lane must not call it. Records in Redis stay: others write them, under
+//! their own keys.
 
 use crate::features::Features;
 use crate::source::SourceKind;
-use crate::window::kept::Keeper;
+use crate::window::persist::WindowStore;
 use crate::window::shared;
 use crate::{FeatureSettings, store};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Weak;
 
-/// How many rows an erasure has removed.
+/// The number of rows removed by an erasure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErasedRows {
     pub windows: u64,
@@ -27,13 +27,13 @@ impl ErasedRows {
 }
 
 impl Features {
-    /// From all windows, caches and stores that are open here, and from windows of decisions that serve no more.
+    /// Erases from all open windows, caches and stores, and from stored windows of former decisions.
     pub fn erase(&self, keys: &[String]) -> Result<ErasedRows, String> {
         let mut opened = self.lock();
-        if let (None, Some(folder)) = (&opened.keeper, &self.settings.folder)
-            && Keeper::file(folder).exists()
+        if let (None, Some(folder)) = (&opened.store, &self.settings.folder)
+            && WindowStore::file(folder).exists()
         {
-            opened.keeper = Some(Keeper::open(folder, self.settings.wall.now_ms())?);
+            opened.store = Some(WindowStore::open(folder, self.settings.wall.now_ms())?);
         }
         let windows: Vec<_> = opened.windows.iter().filter_map(Weak::upgrade).collect();
         let sources: Vec<_> = opened.sources.iter().filter_map(Weak::upgrade).collect();
@@ -42,8 +42,8 @@ impl Features {
             let mut tables: BTreeSet<String> = BTreeSet::new();
             let held = windows.iter().filter(|window| window.forget(key));
             tables.extend(held.map(|window| window.table.clone()));
-            if let Some(keeper) = &opened.keeper {
-                tables.extend(keeper.erase(key)?);
+            if let Some(store) = &opened.store {
+                tables.extend(store.erase(key)?);
             }
             erased.windows += tables.len() as u64;
             let token = self.tokens.token(key);
@@ -68,7 +68,7 @@ impl Features {
     }
 }
 
-/// The same where no server runs: from a folder of windows and from stores.
+/// Erases without a running server: from a windows directory and from stores.
 pub fn erase_kept(
     folder: Option<PathBuf>,
     stores: &[PathBuf],

@@ -1,10 +1,10 @@
-//! Features as one lane reads them. Its calls must be made on the lane's own runtime, inside its `LocalSet`.
+//! The features of one lane. Call it on the lane's own runtime, inside its `LocalSet`.
 
 use crate::cache::{Entry, Fetched, Flight};
 use crate::link::Link;
 use crate::record::{KEY_BYTES_MAX, RECORD_BYTES_MAX};
 use crate::source::{SourceState, redis_key};
-use crate::{Event, Features, Lookup, Record, Source, SourceKind, Why, Window, Windowed};
+use crate::{Event, Features, Lookup, LookupError, Record, Source, SourceKind, Window, Windowed};
 use flyball_core::Nanos;
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 pub struct LaneFeatures {
     features: Arc<Features>,
-    /// By address; made when they are first asked.
+    /// By address; created on first use.
     links: RefCell<HashMap<String, Rc<Link>>>,
 }
 
@@ -24,7 +24,7 @@ impl LaneFeatures {
         LaneFeatures { features, links: RefCell::default() }
     }
 
-    /// The answer that is at hand, without waiting; none: ask by [`LaneFeatures::lookup`].
+    /// The cached response, without waiting; none: use [`LaneFeatures::lookup`].
     pub fn lookup_cached(&self, source: &Source, key: &str) -> Option<Lookup> {
         let now = self.now();
         let token = self.features.tokens.token(key);
@@ -33,7 +33,7 @@ impl LaneFeatures {
         Some(found(entry, now, true))
     }
 
-    /// The cached answer, or the source's. `deadline` is a point of the settings' clock.
+    /// The cached response, or the source's. `deadline` is a time of the settings' clock.
     pub async fn lookup(&self, source: &Source, key: &str, deadline: Option<Nanos>) -> Lookup {
         if let Some(lookup) = self.lookup_cached(source, key) {
             return lookup;
@@ -41,13 +41,13 @@ impl LaneFeatures {
         let state = &source.0;
         state.counters.misses.add();
         let fetched = self.fetch_once(state, key, deadline).await;
-        // The lane may have been busy with something else when the answer came.
+        // The lane may have been busy when the response came.
         let now = self.now();
         let late = deadline.is_some_and(|deadline| now >= deadline);
         match fetched {
             Ok(entry) if !late => found(entry, now, false),
             fetched => {
-                let why = fetched.err().unwrap_or(Why::Timeout);
+                let why = fetched.err().unwrap_or(LookupError::Timeout);
                 state.failed(why);
                 let stale = state.cache.stale(self.features.tokens.token(key).as_str(), now);
                 if stale.is_some() {
@@ -58,13 +58,13 @@ impl LaneFeatures {
         }
     }
 
-    /// The value of an embedded window; none: it is shared by replicas, ask by [`LaneFeatures::window`].
+    /// The value of an embedded window; none for one in Redis: use [`LaneFeatures::window`].
     pub fn window_embedded(&self, window: &Window, event: Event<'_>) -> Option<Windowed> {
         let embedded = window.0.embedded()?;
         Some(window.0.step(embedded, &event, self.features.settings.wall.now_ms()))
     }
 
-    /// Reads a window as of the event's time, and adds the event where it is real.
+    /// Reads a window as of the event's time, and adds the event if it is real.
     pub async fn window(&self, window: &Window, event: Event<'_>, deadline: Option<Nanos>) -> Windowed {
         if let Some(windowed) = self.window_embedded(window, event) {
             return windowed;
@@ -74,29 +74,32 @@ impl LaneFeatures {
             let link = self.link(&source.0)?;
             Some((source, link))
         }) else {
-            return state.failed(Why::Bad);
+            return state.failed(LookupError::Bad);
         };
         let until = self.until(&source.0, deadline);
         let left = until.since(self.now());
         if left.is_zero() {
-            return state.failed(Why::Timeout);
+            return state.failed(LookupError::Timeout);
         }
         let wall_ms = self.features.settings.wall.now_ms();
         let windowed = state.ask(&link, &event, wall_ms, left).await;
         match windowed {
             Windowed::Failed { .. } => windowed,
-            _ if deadline.is_some_and(|deadline| self.now() >= deadline) => state.failed(Why::Timeout),
+            _ if deadline.is_some_and(|deadline| self.now() >= deadline) => {
+                state.failed(LookupError::Timeout)
+            }
             _ => windowed,
         }
     }
 
-    /// Up to when a window has counted events for certain; none: it has none. It may have some up to a bucket later.
-    pub async fn counted_until(&self, window: &Window) -> Result<Option<i64>, Why> {
+    /// The time up to which a window has certainly counted events; none: no events. It may have some up to a
+    /// bucket later.
+    pub async fn counted_until(&self, window: &Window) -> Result<Option<i64>, LookupError> {
         let state = &window.0;
         let newest = match (state.embedded(), &state.def.source) {
             (Some(embedded), _) => embedded.warmth.marks().map(|marks| marks.newest_ms),
             (None, Some(source)) => {
-                let link = self.link(&source.0).ok_or(Why::Bad)?;
+                let link = self.link(&source.0).ok_or(LookupError::Bad)?;
                 state.newest_shared(&link, source.0.timeout()).await?
             }
             (None, None) => None,
@@ -108,16 +111,16 @@ impl LaneFeatures {
         self.features.settings.clock.now()
     }
 
-    /// Until when an answer is waited for.
+    /// The time limit of a response.
     fn until(&self, source: &SourceState, deadline: Option<Nanos>) -> Nanos {
         let until = self.now().after(source.timeout());
         deadline.map_or(until, |deadline| deadline.min(until))
     }
 
-    /// By this lane, or by another that already asked.
+    /// Fetches, or joins another lane's fetch.
     async fn fetch_once(&self, source: &Arc<SourceState>, key: &str, deadline: Option<Nanos>) -> Fetched {
         if key.len() > KEY_BYTES_MAX {
-            return Err(Why::Bad);
+            return Err(LookupError::Bad);
         }
         let (until, token) = (self.until(source, deadline), self.features.tokens.token(key));
         let token = token.as_str();
@@ -125,21 +128,22 @@ impl LaneFeatures {
             let now = self.now();
             let left = until.since(now);
             if left.is_zero() {
-                return Err(Why::Timeout);
+                return Err(LookupError::Timeout);
             }
             match source.flights.join(token) {
-                Flight::Full => return Err(Why::Busy),
+                Flight::Full => return Err(LookupError::Busy),
                 Flight::Second(mut first) => {
                     let Ok(told) = timeout(left, first.wait_for(Option::is_some)).await else {
-                        return Err(Why::Timeout);
+                        return Err(LookupError::Timeout);
                     };
                     if let Ok(Some(fetched)) = told.as_deref() {
                         return fetched.clone();
                     }
-                    // The first gave up, by its own deadline or because its client left: somebody else asks.
+                    // The first caller gave up, by its own deadline or because its client left: another one
+                    // fetches.
                 }
                 Flight::First(lead) => {
-                    // It may have come since the cache was looked at.
+                    // It may have arrived since the cache was checked.
                     if let Some(entry) = source.cache.fresh(token, now) {
                         return Ok(entry);
                     }
@@ -147,7 +151,8 @@ impl LaneFeatures {
                     if let Ok(entry) = &fetched {
                         source.cache.keep(token, entry.clone());
                     }
-                    let own_deadline = Some(until) == deadline && matches!(fetched, Err(Why::Timeout));
+                    let own_deadline =
+                        Some(until) == deadline && matches!(fetched, Err(LookupError::Timeout));
                     if !own_deadline {
                         lead.tell(&fetched);
                     }
@@ -160,18 +165,18 @@ impl LaneFeatures {
     async fn fetch(&self, source: &Arc<SourceState>, key: &str, limit: Duration) -> Fetched {
         let record = match (&source.reader, self.link(source)) {
             (Some(reader), _) => {
-                timeout(limit, reader.ask(source, key)).await.unwrap_or(Err(Why::Timeout))?
+                timeout(limit, reader.ask(source, key)).await.unwrap_or(Err(LookupError::Timeout))?
             }
             (None, Some(link)) => {
                 let mut command = redis::cmd("GETRANGE");
-                // No more than one byte beyond what a record may have, whatever lies there. No such key: no bytes.
+                // At most one byte more than a record may have, whatever is stored. No such key: no bytes.
                 command.arg(redis_key(&source.def.set, key)).arg(0).arg(RECORD_BYTES_MAX);
                 let bytes: Vec<u8> =
                     link.ask(limit, async |connection| command.query_async(connection).await).await?;
                 let record = (!bytes.is_empty()).then(|| Record::read(&bytes));
-                record.transpose().map_err(|_| Why::Bad)?
+                record.transpose().map_err(|_| LookupError::Bad)?
             }
-            (None, None) => return Err(Why::Bad),
+            (None, None) => return Err(LookupError::Bad),
         };
         let wall_ms = self.features.settings.wall.now_ms();
         let written = record.as_ref().and_then(Record::written_at_ms);

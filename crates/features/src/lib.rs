@@ -1,4 +1,4 @@
-//! Where features come from beside the request: the hot cache, Redis, the embedded store, and windows over past events.
+//! Features from outside the request: cache, Redis, embedded store, and windows over past events.
 //!
 //! Nothing here knows decisions, models or protocols.
 #![forbid(unsafe_code)]
@@ -21,7 +21,7 @@ pub use counters::{SourceCounts, WindowCounts};
 pub use erase::{ErasedRows, erase_kept};
 pub use features::{FeatureSettings, Features};
 pub use lane::LaneFeatures;
-pub use lookup::{Lookup, Why};
+pub use lookup::{Lookup, LookupError};
 pub use push::{PushFault, PushTarget, Pushed, Pusher, get};
 pub use record::{Record, RecordFault};
 pub use source::{CacheDef, Source, SourceDef, SourceKind};

@@ -1,8 +1,9 @@
-//! A lane's way to one Redis: one multiplexed connection, made when it is first needed and again when it breaks.
+//! A lane's multiplexed connection to one Redis, opened on first use and reopened when it breaks.
 //!
-//! While it is known to be broken nobody waits: requests are told so at once, and one attempt at a time runs beside them.
+//! While it is known to be broken nothing waits: requests fail at once, and one attempt at a time runs in the
+//! background.
 
-use crate::Why;
+use crate::LookupError;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{AsyncConnectionConfig, Client, IntoConnectionInfo, RedisError, RedisResult};
@@ -15,18 +16,19 @@ use tokio::time::{Instant, timeout};
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// A connection that answers nothing for so long, to several requests, is given up: its other end may be gone without a word.
+/// A connection without any response for this long, to several requests, is dropped: its peer may be gone
+/// silently.
 const SILENT_MAX: Duration = Duration::from_secs(1);
 const UNANSWERED_MAX: u32 = 3;
 const ASKED_MAX: usize = 4096;
 
 enum State {
-    /// Nobody has asked yet.
+    /// Not used yet.
     Idle,
     /// The first attempt: requests wait for it, each within its own limit.
     First,
     Up(MultiplexedConnection),
-    /// An attempt after others failed: nobody waits for it.
+    /// A later attempt: requests do not wait for it.
     Again,
     Down {
         until: Instant,
@@ -36,14 +38,14 @@ enum State {
 pub(crate) struct Link {
     client: Client,
     state: RefCell<State>,
-    /// Of connections, so that a late error of an old one does not end the new one.
+    /// Counts connections, so that a late error of an old one does not close the new one.
     generation: Cell<u64>,
     pause: Cell<Duration>,
     changed: Notify,
     asked: Cell<usize>,
-    /// Since when requests have had no answer, and how many gave up.
+    /// Since when requests have had no response, and how many gave up.
     silent: Cell<Option<(Instant, u32)>>,
-    /// That it is down was logged.
+    /// The outage was logged.
     told: Cell<bool>,
 }
 
@@ -61,26 +63,26 @@ impl Link {
         }))
     }
 
-    /// The answer to one command, within the limit.
+    /// The response to one command, within the limit.
     pub(crate) async fn ask<T>(
         self: &Rc<Self>,
         limit: Duration,
         command: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<T>,
-    ) -> Result<T, Why> {
+    ) -> Result<T, LookupError> {
         if self.asked.get() >= ASKED_MAX {
-            return Err(Why::Busy);
+            return Err(LookupError::Busy);
         }
-        let _place = Place::take(&self.asked);
+        let _place = WaitSlot::take(&self.asked);
         timeout(limit, self.answer(command)).await.unwrap_or_else(|_| {
             self.unanswered();
-            Err(Why::Timeout)
+            Err(LookupError::Timeout)
         })
     }
 
     async fn answer<T>(
         self: &Rc<Self>,
         command: impl AsyncFnOnce(&mut MultiplexedConnection) -> RedisResult<T>,
-    ) -> Result<T, Why> {
+    ) -> Result<T, LookupError> {
         let mut connection = self.connection().await?;
         let generation = self.generation.get();
         if self.silent.get().is_none() {
@@ -89,7 +91,7 @@ impl Link {
         match command(&mut connection).await {
             Err(error) if error.is_unrecoverable_error() => {
                 self.broken(generation);
-                Err(Why::Down)
+                Err(LookupError::Down)
             }
             answered => {
                 self.silent.set(None);
@@ -107,23 +109,23 @@ impl Link {
         }
     }
 
-    async fn connection(self: &Rc<Self>) -> Result<MultiplexedConnection, Why> {
+    async fn connection(self: &Rc<Self>) -> Result<MultiplexedConnection, LookupError> {
         loop {
-            // Made before the state is looked at: a change in between is not missed.
+            // Created before the state is read: a change in between is not missed.
             let changed = self.changed.notified();
             let begin = match &*self.state.borrow() {
                 State::Up(connection) => return Ok(connection.clone()),
                 State::Idle => Some(State::First),
                 State::First => None,
                 State::Down { until } if Instant::now() >= *until => Some(State::Again),
-                State::Down { .. } | State::Again => return Err(Why::Down),
+                State::Down { .. } | State::Again => return Err(LookupError::Down),
             };
             if let Some(state) = begin {
                 let waits = matches!(state, State::First);
                 self.state.replace(state);
                 self.connect();
                 if !waits {
-                    return Err(Why::Down);
+                    return Err(LookupError::Down);
                 }
             }
             changed.await;
@@ -138,7 +140,7 @@ impl Link {
         }
     }
 
-    /// One attempt, beside the requests. It ends by itself, and at the latest with the lane's `LocalSet`.
+    /// One attempt in the background. It ends on its own, at the latest with the lane's `LocalSet`.
     fn connect(self: &Rc<Self>) {
         let link = Rc::clone(self);
         drop(tokio::task::spawn_local(async move {
@@ -146,7 +148,7 @@ impl Link {
                 .set_connection_timeout(Some(CONNECT_MAX))
                 .set_response_timeout(None)
                 .set_pipeline_buffer_size(ASKED_MAX);
-            // Accepted is not answered: one that hangs is still down.
+            // Accepted is not answered: a hanging server is still down.
             let connecting = async {
                 let mut connection =
                     link.client.get_multiplexed_async_connection_with_config(&config).await?;
@@ -169,7 +171,7 @@ impl Link {
         self.pause.set(PAUSE_MIN);
         self.silent.set(None);
         if self.told.replace(false) {
-            tracing::info!(redis = %self.address(), "redis is there again");
+            tracing::info!(redis = %self.address(), "redis is reachable again");
         }
         State::Up(connection)
     }
@@ -183,50 +185,51 @@ impl Link {
         State::Down { until: Instant::now() + pause }
     }
 
-    /// Without what may be a secret.
+    /// Without anything that may be a secret.
     fn address(&self) -> String {
         self.client.get_connection_info().addr().to_string()
     }
 }
 
-/// One of the requests that wait.
-struct Place<'a>(&'a Cell<usize>);
+/// One of the waiting requests.
+struct WaitSlot<'a>(&'a Cell<usize>);
 
-impl Place<'_> {
-    fn take(asked: &Cell<usize>) -> Place<'_> {
+impl WaitSlot<'_> {
+    fn take(asked: &Cell<usize>) -> WaitSlot<'_> {
         asked.set(asked.get() + 1);
-        Place(asked)
+        WaitSlot(asked)
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaitSlot<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }
 }
 
-/// The address is checked, not whether anyone is there.
+/// Checks the address, not whether the server is reachable.
 pub(crate) fn client(url: &str) -> Result<Client, String> {
     if url.starts_with("rediss://") {
         return Err(
-            "rediss:// needs TLS, which sources of features do not have; use redis:// by a tunnel".to_owned()
+            "rediss:// needs TLS, which feature sources do not support; use redis:// through a tunnel"
+                .to_owned(),
         );
     }
     // Requests are small and many share a connection: none may wait for another's acknowledgement.
     let tcp = TcpSettings::default().set_nodelay(true);
     let opened = url.into_connection_info().and_then(|info| Client::open(info.set_tcp_settings(tcp)));
-    // The text of the error may have the address, and the address a password.
+    // The error's text may contain the address, and the address a password.
     opened.map_err(|_| {
         "the address of a redis source is not redis://[user:password@]host[:port][/database] or redis+unix:///path"
             .to_owned()
     })
 }
 
-/// It answered, but not what was asked for.
-fn refused(error: &RedisError) -> Why {
+/// It answered with an error.
+fn refused(error: &RedisError) -> LookupError {
     match error.code() {
         // It is starting, or its master is gone.
-        Some("LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN") => Why::Down,
-        _ => Why::Bad,
+        Some("LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN") => LookupError::Down,
+        _ => LookupError::Bad,
     }
 }

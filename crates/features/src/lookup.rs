@@ -1,4 +1,4 @@
-//! What comes back from a source.
+//! The result of a lookup.
 
 use crate::Record;
 use std::sync::Arc;
@@ -6,24 +6,24 @@ use std::time::Duration;
 
 /// Why a source did not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Why {
-    /// Not within the source's timeout, or what the deadline left.
+pub enum LookupError {
+    /// Not within the source's timeout, or the rest of the deadline.
     Timeout,
-    /// It is known not to be there; nobody waited for it.
+    /// Known to be unreachable; nothing waited.
     Down,
-    /// What it answered cannot be used.
+    /// The response is unusable.
     Bad,
-    /// Too many already wait for it.
+    /// Too many requests already wait for it.
     Busy,
 }
 
-impl Why {
+impl LookupError {
     pub const fn label(self) -> &'static str {
         match self {
-            Why::Timeout => "timeout",
-            Why::Down => "down",
-            Why::Bad => "bad",
-            Why::Busy => "busy",
+            LookupError::Timeout => "timeout",
+            LookupError::Down => "down",
+            LookupError::Bad => "bad",
+            LookupError::Busy => "busy",
         }
     }
 }
@@ -32,15 +32,15 @@ impl Why {
 pub enum Lookup {
     Found {
         record: Arc<Record>,
-        /// Since it was fetched, and how old it said that it was then.
+        /// Time since the fetch plus the record's age then.
         age: Duration,
         from_cache: bool,
     },
-    /// The source answered that it has no such key.
+    /// The source has no such key.
     Absent,
     Failed {
-        why: Why,
-        /// What is known from before, however old.
+        why: LookupError,
+        /// The last known record, however old.
         stale: Option<(Arc<Record>, Duration)>,
     },
 }

@@ -1,4 +1,6 @@
-//! Fills a source: batches of rows become records in Redis or in the embedded store. Off the request path, and it waits.
+//! Fills a source: batches of rows become records in Redis or the embedded store.
+//!
+//! Runs off the request path, and waits.
 
 use crate::record::KEY_BYTES_MAX;
 use crate::source::{check_set, redis_key};
@@ -9,23 +11,23 @@ use serde_json::Value as Json;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Waiting for an answer longer than this is a fault.
+/// A longer wait for a response is a fault.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug)]
 pub enum PushTarget {
-    /// Records are added and replaced one by one; none is removed, but by `expire_s`.
+    /// Adds and replaces records one by one; only `expire_s` removes any.
     Redis { url: String, expire_s: Option<u64> },
-    /// The set is replaced as a whole when the push is done.
+    /// Replaces the whole set when the push is done.
     Store { path: PathBuf },
 }
 
-/// Why nothing, or no more, is pushed.
+/// Why a push failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PushFault {
     #[error("{0}")]
     Refused(String),
-    /// Nobody answers there.
+    /// The server is unreachable.
     #[error("{0}")]
     Unreachable(String),
 }
@@ -36,10 +38,10 @@ impl From<String> for PushFault {
     }
 }
 
-/// What a push came to.
+/// The result of a push.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pushed {
-    /// Rows that became records. A later row of the same key replaces the earlier.
+    /// Rows stored as records. A later row of the same key replaces the earlier.
     pub rows: u64,
     pub bytes: u64,
 }
@@ -68,10 +70,11 @@ impl Pusher {
         Ok(Pusher { to, set: set.to_owned(), written_at_ms, pushed: Pushed::default() })
     }
 
-    /// A JSON list of `[key, {field: value}]`. Either all rows of a batch are right or the first fault is told.
+    /// Adds a JSON list of `[key, {field: value}]`. All rows of a batch are valid, or the first fault is
+    /// returned.
     pub fn put(&mut self, batch: &[u8]) -> Result<(), PushFault> {
         let rows: Vec<(String, serde_json::Map<String, Json>)> =
-            serde_json::from_slice(batch).map_err(|error| format!("rows are not [key, fields]: {error}"))?;
+            serde_json::from_slice(batch).map_err(|error| format!("rows must be [key, fields]: {error}"))?;
         let mut records = Vec::with_capacity(rows.len());
         for (key, fields) in rows {
             records.push(self.record(key, &fields)?);
@@ -102,7 +105,7 @@ impl Pusher {
         fields: &serde_json::Map<String, Json>,
     ) -> Result<(String, Vec<u8>), String> {
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
-            return Err(format!("a key has 1 to {KEY_BYTES_MAX} bytes, and one has {}", key.len()));
+            return Err(format!("a key must have 1 to {KEY_BYTES_MAX} bytes; one has {}", key.len()));
         }
         let mut record = Record::new(Some(self.written_at_ms));
         let told = |fault| format!("key {key:?}: {fault}");
@@ -114,7 +117,7 @@ impl Pusher {
         Ok((key, bytes))
     }
 
-    /// Until then the embedded store is as it was.
+    /// Publishes the push. Until then the embedded store is unchanged.
     pub fn finish(self) -> Result<Pushed, PushFault> {
         if let To::Store(writer) = self.to {
             writer.finish()?;
@@ -138,7 +141,7 @@ fn scalar(value: &Json) -> Scalar<'_> {
     }
 }
 
-/// The bytes of one record as they lie there; none: no such key.
+/// The stored bytes of one record; none: no such key.
 pub fn get(target: &PushTarget, set: &str, key: &str) -> Result<Option<Vec<u8>>, PushFault> {
     check_set(set)?;
     match target {
@@ -162,7 +165,7 @@ pub(crate) fn connect(url: &str) -> Result<redis::Connection, PushFault> {
 
 fn failed(what: &str, error: &redis::RedisError) -> PushFault {
     if error.is_unrecoverable_error() || error.is_timeout() {
-        return PushFault::Unreachable(format!("redis did not answer for {what}: {error}"));
+        return PushFault::Unreachable(format!("redis did not answer to {what}: {error}"));
     }
-    PushFault::Refused(format!("redis refused {what}: {error}"))
+    PushFault::Refused(format!("redis rejected {what}: {error}"))
 }

@@ -1,7 +1,8 @@
-//! A record: the named values of one key, as Redis and the embedded store hold them. One JSON object, so that anyone can
-//! write and read it: `{"v": 1, "at": 1731672000000, "fields": {"limit": 5000.0, "country": "DE"}}`.
+//! A record: the named values of one key, as Redis and the embedded store contain them.
 //!
-//! Reading is strict and bounded. What is not as it should be is a fault, never a guess.
+//! One JSON object, so that any tool can write and read it: `{"v": 1, "at": 1731672000000, "fields":
+//! {"limit": 5000.0, "country": "DE"}}`. Parsing is strict and bounded: anything unexpected is a fault, never
+//! a guess.
 
 use flyball_core::Scalar;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, Visitor};
@@ -9,15 +10,15 @@ use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Of a whole record; a longer one is not read.
+/// Maximum size of a record; a longer one is not read.
 pub(crate) const RECORD_BYTES_MAX: usize = 64 << 10;
 pub(crate) const FIELDS_MAX: usize = 256;
 pub(crate) const NAME_BYTES_MAX: usize = 128;
-/// Of a key within a set.
+/// Maximum length of a key within a set.
 pub(crate) const KEY_BYTES_MAX: usize = 1024;
 const VERSION: u64 = 1;
 
-/// What is wrong with a record.
+/// A fault of a record.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RecordFault(pub String);
@@ -35,7 +36,7 @@ enum Held {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record {
     written_at_ms: Option<i64>,
-    /// By name.
+    /// Sorted by name.
     fields: Vec<(Box<str>, Held)>,
 }
 
@@ -48,7 +49,7 @@ impl Record {
         self.written_at_ms
     }
 
-    /// The field's value; none where the record does not have it, or has null.
+    /// The field's value; none if it is absent or null.
     pub fn get(&self, field: &str) -> Option<Scalar<'_>> {
         let at = self.place(field).ok()?;
         Some(match &self.fields[at].1 {
@@ -60,7 +61,7 @@ impl Record {
         })
     }
 
-    /// Adds a field. A name that is there already, and what JSON cannot say, are refused.
+    /// Adds a field. Rejects a duplicate name and values that JSON cannot represent.
     pub fn put(&mut self, name: &str, value: Scalar<'_>) -> Result<(), RecordFault> {
         let held = match value {
             Scalar::Null => Held::Null,
@@ -68,9 +69,7 @@ impl Record {
             Scalar::Int(value) => Held::Int(value),
             Scalar::Float(value) if value.is_finite() => Held::Float(value),
             Scalar::Float(value) => {
-                return Err(RecordFault(format!(
-                    "field {name:?} is {value}; leave it out where it is not known"
-                )));
+                return Err(RecordFault(format!("field {name:?} is {value}; omit it if it is unknown")));
             }
             Scalar::Text(value) => Held::Text(value.into()),
             Scalar::Other(what) => {
@@ -82,13 +81,13 @@ impl Record {
 
     fn insert(&mut self, name: &str, held: Held) -> Result<(), RecordFault> {
         if name.is_empty() || name.len() > NAME_BYTES_MAX {
-            return Err(RecordFault(format!("the name of a field has 1 to {NAME_BYTES_MAX} bytes")));
+            return Err(RecordFault(format!("a field's name must have 1 to {NAME_BYTES_MAX} bytes")));
         }
         if self.fields.len() == FIELDS_MAX {
-            return Err(RecordFault(format!("a record has at most {FIELDS_MAX} fields")));
+            return Err(RecordFault(format!("a record can have at most {FIELDS_MAX} fields")));
         }
         match self.place(name) {
-            Ok(_) => Err(RecordFault(format!("field {name:?} is there twice"))),
+            Ok(_) => Err(RecordFault(format!("field {name:?} is given twice"))),
             Err(at) => {
                 self.fields.insert(at, (name.into(), held));
                 Ok(())
@@ -107,7 +106,7 @@ impl Record {
         serde_json::from_slice(bytes).map_err(|error| RecordFault(error.to_string()))
     }
 
-    /// Fields by name, so that equal records are equal bytes.
+    /// Fields sorted by name, so that equal records are equal bytes.
     pub fn write(&self, into: &mut Vec<u8>) -> Result<(), RecordFault> {
         let begin = into.len();
         serde_json::to_writer(&mut *into, self).map_err(|error| RecordFault(error.to_string()))?;
@@ -213,10 +212,10 @@ impl<'de> Visitor<'de> for TakeRecord {
                 "v" => version.replace(map.next_value::<u64>()?).is_some(),
                 "at" => at.replace(map.next_value::<i64>()?).is_some(),
                 "fields" => fields.replace(map.next_value_seed(TakeFields)?).is_some(),
-                _ => return Err(A::Error::custom("a record has v, at and fields, and nothing else")),
+                _ => return Err(A::Error::custom("a record has only the keys v, at and fields")),
             };
             if twice {
-                return Err(A::Error::custom(format!("{key} is there twice")));
+                return Err(A::Error::custom(format!("{key} is given twice")));
             }
         }
         if version != Some(VERSION) {
@@ -291,7 +290,7 @@ mod tests {
             (r#"{"v":1,"fields":{"":1}}"#, "bytes"),
             (r#"{"v":1,"fields":{"a":[1]}}"#, "a number"),
             (r#"{"v":1,"fields":{"a":18446744073709551615}}"#, "64 bits"),
-            (r#"{"v":1,"fields":{},"extra":0}"#, "nothing else"),
+            (r#"{"v":1,"fields":{},"extra":0}"#, "only the keys"),
             (r#"{"v":1,"fields":{}} "x""#, "trailing"),
             (&format!(r#"{{"v":1,"fields":{{{many}"z":1}}}}"#), "at most"),
             (&format!(r#"{{"v":1,"fields":{{"a":"{}"}}}}"#, "x".repeat(RECORD_BYTES_MAX)), "larger"),

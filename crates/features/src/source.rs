@@ -1,32 +1,32 @@
-//! Where records are looked up: what a source is, and what all lanes share of it.
+//! A source of records: its definition, and the state that lanes share.
 
 use crate::cache::{Flights, HotCache};
 use crate::counters::SourceCounters;
 use crate::store::StoreReader;
-use crate::{SourceCounts, Why, link};
+use crate::{LookupError, SourceCounts, link};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 const SET_BYTES_MAX: usize = 128;
-/// The keys of windows in Redis begin with it as those of records do with their set.
+/// The prefix of windows' keys in Redis, like the set of records.
 const WINDOW_SET: &str = "window";
-/// A disk that takes longer is as good as none.
+/// A slower disk counts as unavailable.
 const STORE_TIMEOUT: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SourceKind {
-    /// Redis or Valkey. The address may have a password; it is never shown.
+    /// Redis or Valkey. The address may contain a password; it is never shown.
     Redis { url: String, timeout: Duration },
     /// The embedded store: a file that `flyball features push` writes.
     Store { path: PathBuf },
 }
 
-/// How long records are used without asking again, and how many are kept.
+/// How long records are used without asking again, and how many are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CacheDef {
     pub ttl: Duration,
-    /// The same for "there is none".
+    /// The same for an absent record.
     pub absent_ttl: Duration,
     pub entries_max: usize,
 }
@@ -39,7 +39,7 @@ pub struct SourceDef {
     pub cache: CacheDef,
 }
 
-/// A source that was opened. Clones are the same one; what it keeps goes with the last of them.
+/// An open source. Clones share it; its cache is dropped with the last of them.
 #[derive(Clone)]
 pub struct Source(pub(crate) Arc<SourceState>);
 
@@ -48,12 +48,12 @@ pub(crate) struct SourceState {
     pub(crate) counters: Arc<SourceCounters>,
     pub(crate) cache: HotCache,
     pub(crate) flights: Flights,
-    /// Of the embedded store.
+    /// For the embedded store.
     pub(crate) reader: Option<Arc<StoreReader>>,
 }
 
 impl SourceState {
-    /// A definition that can be used; whether anyone is there is not asked.
+    /// Checks the definition, not whether the source is reachable.
     pub(crate) fn open(
         def: SourceDef,
         reader: impl FnOnce() -> Result<Arc<StoreReader>, String>,
@@ -63,7 +63,7 @@ impl SourceState {
             SourceKind::Redis { url, timeout } => {
                 link::client(url)?;
                 if timeout.is_zero() {
-                    return Err("the timeout of a redis source is at least 1 ms".to_owned());
+                    return Err("the timeout of a redis source must be at least 1 ms".to_owned());
                 }
                 None
             }
@@ -81,13 +81,13 @@ impl SourceState {
         }
     }
 
-    pub(crate) fn failed(&self, why: Why) {
+    pub(crate) fn failed(&self, why: LookupError) {
         let counters = &self.counters;
         let counter = match why {
-            Why::Timeout => &counters.timeouts,
-            Why::Down => &counters.down,
-            Why::Bad => &counters.bad,
-            Why::Busy => &counters.busy,
+            LookupError::Timeout => &counters.timeouts,
+            LookupError::Down => &counters.down,
+            LookupError::Bad => &counters.bad,
+            LookupError::Busy => &counters.busy,
         };
         counter.add();
     }
@@ -113,7 +113,7 @@ impl SourceState {
     }
 }
 
-/// A set's name stands in keys and tables.
+/// Checks a set's name, which is part of keys and tables.
 pub(crate) fn check_set(set: &str) -> Result<(), String> {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '-' | '_' | '.');
     if set.is_empty() || set.len() > SET_BYTES_MAX || !set.chars().all(fits) {
@@ -122,12 +122,12 @@ pub(crate) fn check_set(set: &str) -> Result<(), String> {
         ));
     }
     if set == WINDOW_SET {
-        return Err(format!("set {set:?} is where Redis holds windows; give the records another set"));
+        return Err(format!("set {set:?} is reserved for windows in Redis; choose another set"));
     }
     Ok(())
 }
 
-/// Where Redis holds the record of a key.
+/// The Redis key of a record.
 pub(crate) fn redis_key(set: &str, key: &str) -> String {
     format!("flyball:{set}:{key}")
 }

@@ -1,6 +1,7 @@
-//! The embedded store: records of several sets in one file. One small thread reads it, so that no lane touches the disk.
+//! The embedded store: records of several sets in one file, read by one thread.
 //!
-//! The file is never changed in place: a push writes a new one and moves it there, and the next read opens that.
+//! No lane touches the disk. The file is never changed in place: a push writes a new one and renames it, and
+//! the next read opens that.
 
 mod write;
 
@@ -9,7 +10,7 @@ pub(crate) use write::{StoreWriter, erase};
 use crate::record::RECORD_BYTES_MAX;
 use crate::source::SourceState;
 use crate::tokens::Tokens;
-use crate::{Record, SourceKind, Why};
+use crate::{LookupError, Record, SourceKind};
 use redb::{Builder, ReadOnlyDatabase, ReadableDatabase, TableDefinition};
 use std::collections::HashMap;
 use std::os::unix::fs::MetadataExt;
@@ -21,7 +22,7 @@ use tokio::sync::oneshot;
 const ASKED_MAX: usize = 4096;
 const CACHE_BYTES: usize = 64 << 20;
 
-type Answer = Result<Option<Record>, Why>;
+type Answer = Result<Option<Record>, LookupError>;
 
 struct Ask {
     source: Arc<SourceState>,
@@ -29,7 +30,7 @@ struct Ask {
     answer: oneshot::Sender<Answer>,
 }
 
-/// The thread's end at which lanes ask. It ends when the last source of a store does.
+/// The handle by which lanes query the thread, which ends with the last source of a store.
 pub(crate) struct StoreReader(SyncSender<Ask>);
 
 impl StoreReader {
@@ -46,9 +47,9 @@ impl StoreReader {
         let (answer, answered) = oneshot::channel();
         let ask = Ask { source: Arc::clone(source), key: key.to_owned(), answer };
         match self.0.try_send(ask) {
-            Ok(()) => answered.await.unwrap_or(Err(Why::Down)),
-            Err(TrySendError::Full(_)) => Err(Why::Busy),
-            Err(TrySendError::Disconnected(_)) => Err(Why::Down),
+            Ok(()) => answered.await.unwrap_or(Err(LookupError::Down)),
+            Err(TrySendError::Full(_)) => Err(LookupError::Busy),
+            Err(TrySendError::Disconnected(_)) => Err(LookupError::Down),
         }
     }
 }
@@ -56,7 +57,7 @@ impl StoreReader {
 fn answer_all(asks: &Receiver<Ask>) {
     let mut files = HashMap::<PathBuf, File>::new();
     while let Ok(ask) = asks.recv() {
-        // Whoever asked may be gone, by its deadline.
+        // The caller may be gone, by its deadline.
         if ask.answer.is_closed() {
             continue;
         }
@@ -67,7 +68,7 @@ fn answer_all(asks: &Receiver<Ask>) {
 }
 
 fn answer(files: &mut HashMap<PathBuf, File>, path: &Path, set: &str, key: &str) -> Answer {
-    let identity = Identity::of(path).ok_or(Why::Down)?;
+    let identity = Identity::of(path).ok_or(LookupError::Down)?;
     let file = match files.get(path).filter(|file| file.identity == identity) {
         Some(file) => file,
         None => {
@@ -86,21 +87,21 @@ struct File {
 }
 
 impl File {
-    fn open(path: &Path, identity: Identity) -> Result<File, Why> {
+    fn open(path: &Path, identity: Identity) -> Result<File, LookupError> {
         let opened = Builder::new().set_cache_size(CACHE_BYTES).open_read_only(path);
         let database = opened.map_err(|error| {
-            tracing::warn!(path = %path.display(), %error, "the embedded store cannot be opened; push it again");
-            Why::Bad
+            tracing::warn!(path = %path.display(), %error, "cannot open the embedded store; push it again");
+            LookupError::Bad
         })?;
         let tokens = Tokens::read(&key_path(path)).map_err(|error| {
-            tracing::warn!(%error, "the embedded store cannot be read without its key; push it again");
-            Why::Bad
+            tracing::warn!(%error, "cannot read the embedded store without its key; push it again");
+            LookupError::Bad
         })?;
         Ok(File { identity, database, tokens })
     }
 }
 
-/// Which file lies at a path.
+/// Identifies the file at a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Identity {
     device: u64,
@@ -121,7 +122,7 @@ impl Identity {
     }
 }
 
-/// Where the key of a store's tokens is: beside it, under its name.
+/// The path of a store's token key: next to it, under its name.
 pub(crate) fn key_path(path: &Path) -> PathBuf {
     beside(path, ".key")
 }
@@ -142,11 +143,11 @@ fn get(database: &ReadOnlyDatabase, set: &str, key: &str) -> Answer {
         let value = table.get(key)?;
         Ok(value.map(|value| value.value()[..value.value().len().min(RECORD_BYTES_MAX + 1)].to_vec()))
     };
-    let bytes = read().map_err(|_| Why::Bad)?;
-    bytes.map(|bytes| Record::read(&bytes)).transpose().map_err(|_| Why::Bad)
+    let bytes = read().map_err(|_| LookupError::Bad)?;
+    bytes.map(|bytes| Record::read(&bytes)).transpose().map_err(|_| LookupError::Bad)
 }
 
-/// One record, for a person who looks.
+/// One record, for inspection.
 pub(crate) fn look(path: &Path, set: &str, key: &str) -> Result<Option<Vec<u8>>, String> {
     let told = |error: redb::Error| format!("cannot read set {set} of {}: {error}", path.display());
     let database = ReadOnlyDatabase::open(path).map_err(|error| told(error.into()))?;

@@ -1,7 +1,7 @@
-//! Keys of records and windows as tokens: HMAC-SHA-256 under a key that is kept apart from them. What is stored, and what a
-//! memory dump shows of the caches, names nobody.
+//! Pseudonymous tokens for keys of records and windows: HMAC-SHA-256 under a separate key.
 //!
-//! Tokens of one key can be compared; without the key nobody can tell whose they are, nor try values out.
+//! Stored data, and a memory dump of the caches, then identify nobody. Tokens of one key can be compared, but
+//! without the key they cannot be attributed or guessed.
 
 use flyball_core::private_file;
 use ring::hmac;
@@ -12,12 +12,12 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 const KEY_BYTES: usize = 32;
-/// The first half of the HMAC, in hex: 128 bits, so that no two keys of a store share one.
+/// The first half of the HMAC, in hex: 128 bits, so that no two keys of a store collide.
 const TOKEN_DIGITS: usize = 32;
 
 pub(crate) struct Tokens(hmac::Key);
 
-/// What stands for a key.
+/// The token of a key.
 #[derive(Clone, Copy)]
 pub(crate) struct Token([u8; TOKEN_DIGITS]);
 
@@ -28,12 +28,12 @@ impl Token {
 }
 
 impl Tokens {
-    /// For what is kept in memory alone.
+    /// For data that is only in memory.
     pub(crate) fn random() -> Tokens {
-        Tokens::of(&random_key().expect("the operating system has random numbers"))
+        Tokens::of(&random_key().expect("the operating system provides random numbers"))
     }
 
-    /// By the key in a file, which is made where there is none.
+    /// Uses the key in a file, which is created if needed.
     pub(crate) fn kept(path: &Path) -> Result<Tokens, String> {
         if !path.exists() {
             make(path).map_err(|error| format!("cannot write the key {}: {error}", path.display()))?;
@@ -41,7 +41,7 @@ impl Tokens {
         Tokens::read(path)
     }
 
-    /// By the key in a file. One that others could read is refused.
+    /// Uses the key in a file. Rejects one that others can read.
     pub(crate) fn read(path: &Path) -> Result<Tokens, String> {
         let shown = path.display();
         let file = File::open(path).map_err(|error| format!("cannot read the key {shown}: {error}"))?;
@@ -56,7 +56,7 @@ impl Tokens {
         let read = file.take(KEY_BYTES as u64 + 1).read_to_end(&mut key);
         match (read, <&[u8; KEY_BYTES]>::try_from(key.as_slice())) {
             (Ok(_), Ok(key)) => Ok(Tokens::of(key)),
-            _ => Err(format!("{shown} is no key of {KEY_BYTES} bytes; restore it from a copy")),
+            _ => Err(format!("{shown} is not a key of {KEY_BYTES} bytes; restore it from a copy")),
         }
     }
 
@@ -74,10 +74,10 @@ impl Tokens {
         Token(token)
     }
 
-    /// Of a value that a window tells apart from others.
+    /// The digest of a value for distinct counts.
     pub(crate) fn value(&self, kind: &[u8], value: &[u8]) -> u128 {
         let mut context = hmac::Context::with_key(&self.0);
-        // Never the token of a key: those are signed without a kind.
+        // Never equal to a key's token: those are signed without a kind.
         context.update(b"\0value ");
         context.update(kind);
         context.update(value);
@@ -88,11 +88,11 @@ impl Tokens {
 fn random_key() -> io::Result<[u8; KEY_BYTES]> {
     let mut key = [0; KEY_BYTES];
     let filled = SystemRandom::new().fill(&mut key);
-    filled.map_err(|_| io::Error::other("the system gives no random numbers"))?;
+    filled.map_err(|_| io::Error::other("the system provides no random numbers"))?;
     Ok(key)
 }
 
-/// Whole and on the disk, or not there at all: without it nothing that was stored is found again.
+/// Writes the key atomically and durably: without it no stored data can be found again.
 fn make(path: &Path) -> io::Result<()> {
     use std::io::Write;
     let unfinished = path.with_extension("key.new");

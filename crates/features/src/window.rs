@@ -1,11 +1,11 @@
-//! Windows: count, sum, mean and distinct values of a key's events over the last N milliseconds of event time. Embedded, or in
-//! Redis where several replicas count together; a value means the same in both.
+//! Windows: count, sum, mean and distinct values of a key's recent events.
 //!
-//! Knows nothing of decisions: who asks says which event it is, and whether it is real.
+//! They cover the last N milliseconds of event time. Embedded, or in Redis to be shared by replicas; a value
+//! means the same in both. Knows nothing of decisions: the caller supplies the event and whether it is real.
 
 mod codec;
 mod embedded;
-pub(crate) mod kept;
+pub(crate) mod persist;
 pub(crate) mod shared;
 mod span;
 mod tally;
@@ -14,79 +14,80 @@ mod warmth;
 use crate::counters::WindowCounters;
 use crate::record::KEY_BYTES_MAX;
 use crate::tokens::Tokens;
-use crate::{Source, Why, WindowCounts};
+use crate::{LookupError, Source, WindowCounts};
 use embedded::Embedded;
 use flyball_core::WindowOp;
-use kept::Keeper;
+use persist::WindowStore;
 use sha2::{Digest as _, Sha256};
-use span::{Span, When};
+use span::{EventTime, Span};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use tally::{Gain, Total};
 
-/// A number further from zero does not go into a sum: no window can overflow.
+/// Larger numbers do not go into a sum, so that no window can overflow.
 const NUMBER_MAX: f64 = 1e250;
 const NAME_BYTES_MAX: usize = 512;
 
-/// What a window is. Those with the same name, op, length and source share what they know, across reloads and restarts.
+/// The definition of a window. Those with the same name, op, length and source share state, across reloads
+/// and restarts.
 #[derive(Clone)]
 pub struct WindowDef {
-    /// Whose events these are: the decision and the feature with all that it counts. An event is to be written once for
-    /// each name, so two features never share one.
+    /// The owner of the events: the decision and the feature with all that it counts. An event is written
+    /// once for each name, so two features never share one.
     pub name: String,
     pub op: WindowOp,
     pub last_ms: u64,
-    /// A Redis source that several replicas share; none: embedded, of this process alone.
+    /// A Redis source that replicas share; none: embedded, for this process alone.
     pub source: Option<Source>,
 }
 
-/// A window that was opened. Clones are the same one.
+/// An open window. Clones share it.
 #[derive(Clone)]
 pub struct Window(pub(crate) Arc<WindowState>);
 
-/// What an event brings. Sums and means take numbers; distinct takes both; count looks at none.
+/// The value of an event. Sums and means need numbers; distinct accepts both; count ignores it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WindowValue<'a> {
-    /// Missing: the event does not count, but for `count`.
+    /// Missing: the event does not count, except for `count`.
     None,
     Number(f64),
     Text(&'a str),
 }
 
-/// An event on its way into a window.
+/// An event for a window.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
     pub key: &'a str,
     pub at_ms: i64,
     pub value: WindowValue<'a>,
-    /// The value covers this event too.
+    /// The value includes this event.
     pub current: bool,
-    /// The event is added. Runs that are not real (shadow, replay, offline) change nothing.
+    /// Add the event. Runs that are not real (shadow, replay, offline) change nothing.
     pub write: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Windowed {
-    /// `saturated`: at least so many distinct values; it could not hold more.
+    /// `saturated`: at least this many distinct values; the window could not store more.
     Value {
         value: f64,
         saturated: bool,
     },
-    /// It has not seen a whole window yet.
+    /// The window has not run for its full length yet.
     Warming,
-    /// The event is so much older than others of its key that what was before it is no longer known.
+    /// The event is so much older than others of its key that earlier data is gone.
     Late,
     /// A mean of no events.
     Empty,
     Failed {
-        why: Why,
+        why: LookupError,
     },
 }
 
 pub(crate) struct WindowState {
     pub(crate) def: WindowDef,
     pub(crate) span: Span,
-    /// Of this window in the file of windows, and in the keys of Redis.
+    /// The name of its table in the windows file, and of its keys in Redis.
     pub(crate) table: String,
     pub(crate) counters: Arc<WindowCounters>,
     /// None: in Redis.
@@ -98,13 +99,14 @@ impl WindowState {
     pub(crate) fn open(
         def: WindowDef,
         keys_max: usize,
-        keeper: Option<&Keeper>,
+        keeper: Option<&WindowStore>,
         tokens: Arc<Tokens>,
     ) -> Result<Arc<WindowState>, String> {
         let span = Span::new(def.last_ms)?;
         let table = table(&def)?;
         let counters = Arc::<WindowCounters>::default();
-        let told = |error: redb::Error| format!("cannot read what window {} kept: {error}", def.name);
+        let told =
+            |error: redb::Error| format!("cannot read the stored state of window {}: {error}", def.name);
         let embedded = if def.source.is_some() {
             None
         } else {
@@ -116,7 +118,7 @@ impl WindowState {
         Ok(Arc::new(WindowState { def, span, table, counters, embedded, tokens }))
     }
 
-    /// Whether it is the window that is meant.
+    /// Whether the definition is this window's.
     pub(crate) fn is(&self, def: &WindowDef) -> bool {
         let source = |def: &WindowDef| def.source.as_ref().map(|source| Arc::as_ptr(&source.0));
         let (mine, theirs) = (&self.def, def);
@@ -130,7 +132,7 @@ impl WindowState {
         self.embedded.as_ref()
     }
 
-    /// Something is still to be written.
+    /// Whether changes are still to be written.
     pub(crate) fn changed(&self) -> bool {
         self.embedded.as_ref().is_some_and(|embedded| !embedded.changes.is_empty())
     }
@@ -149,28 +151,28 @@ impl WindowState {
         }
     }
 
-    /// What the event adds; none: it does not count.
-    pub(crate) fn gain(&self, event: &Event<'_>) -> Result<Option<Gain>, Why> {
+    /// The event's contribution; none: it does not count.
+    pub(crate) fn gain(&self, event: &Event<'_>) -> Result<Option<Gain>, LookupError> {
         if event.key.len() > KEY_BYTES_MAX {
-            return Err(Why::Bad);
+            return Err(LookupError::Bad);
         }
         match (self.def.op, event.value) {
             (WindowOp::Count, _) => Ok(Some(Gain::Number(0.0))),
             (_, WindowValue::None) => Ok(None),
-            (_, WindowValue::Number(number)) if !number.is_finite() => Err(Why::Bad),
+            (_, WindowValue::Number(number)) if !number.is_finite() => Err(LookupError::Bad),
             (WindowOp::Distinct, WindowValue::Number(number)) => {
-                // Zero has two signs and is one value.
+                // Zero has two signs but is one value.
                 Ok(Some(Gain::Value(self.value_digest(b"n", &(number + 0.0).to_le_bytes()))))
             }
             (WindowOp::Distinct, WindowValue::Text(text)) => {
                 Ok(Some(Gain::Value(self.value_digest(b"t", text.as_bytes()))))
             }
             (_, WindowValue::Number(number)) if number.abs() <= NUMBER_MAX => Ok(Some(Gain::Number(number))),
-            _ => Err(Why::Bad),
+            _ => Err(LookupError::Bad),
         }
     }
 
-    /// Replicas that count together have no key in common: there it is a plain digest.
+    /// Replicas share no key, so a window in Redis uses a plain digest.
     fn value_digest(&self, kind: &[u8], value: &[u8]) -> u128 {
         match &self.embedded {
             Some(_) => self.tokens.value(kind, value),
@@ -178,13 +180,13 @@ impl WindowState {
         }
     }
 
-    /// Removes what an embedded window knows of a key; whether it knew something.
+    /// Removes a key from an embedded window; returns whether it existed.
     pub(crate) fn forget(&self, key: &str) -> bool {
         let token = self.tokens.token(key);
         self.embedded.as_ref().is_some_and(|embedded| embedded.forget(token.as_str()))
     }
 
-    /// The value of an embedded window as of the event, which is added where it is real.
+    /// The value of an embedded window as of the event, which is added if it is real.
     pub(crate) fn step(&self, embedded: &Embedded, event: &Event<'_>, wall_ms: i64) -> Windowed {
         let gain = match self.gain(event) {
             Ok(gain) => gain,
@@ -211,7 +213,7 @@ impl WindowState {
     }
 
     /// Runs that are not real are not counted either.
-    pub(crate) fn count(&self, event: &Event<'_>, gain: Option<Gain>, when: When, late: bool) {
+    pub(crate) fn count(&self, event: &Event<'_>, gain: Option<Gain>, when: EventTime, late: bool) {
         if event.write && gain.is_some() {
             let counters = &self.counters;
             let counter = match (when.ahead, late) {
@@ -237,7 +239,7 @@ impl WindowState {
         Windowed::Value { value, saturated: total.saturated }
     }
 
-    pub(crate) fn failed(&self, why: Why) -> Windowed {
+    pub(crate) fn failed(&self, why: LookupError) -> Windowed {
         self.counters.failed.add();
         Windowed::Failed { why }
     }
@@ -245,7 +247,7 @@ impl WindowState {
 
 fn table(def: &WindowDef) -> Result<String, String> {
     if def.name.is_empty() || def.name.len() > NAME_BYTES_MAX {
-        return Err(format!("the name of a window has 1 to {NAME_BYTES_MAX} bytes"));
+        return Err(format!("a window's name must have 1 to {NAME_BYTES_MAX} bytes"));
     }
     let mut table = String::with_capacity(def.name.len() + 32);
     // Writing into a text cannot fail.

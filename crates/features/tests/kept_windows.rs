@@ -1,8 +1,7 @@
-//! Embedded windows over restarts and crashes.
+//! Embedded windows across restarts and crashes.
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test, and the line says enough")]
 
-use flyball_core::Wall;
-use flyball_core::WindowOp;
+use flyball_core::{WallClock, WindowOp};
 use flyball_features::{Event, FeatureSettings, Features, Window, WindowDef, WindowValue, Windowed};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ const BASE_MS: i64 = 1_700_000_000_000;
 const LAST_MS: i64 = 600_000;
 
 fn open(folder: &Path) -> (Arc<Features>, Window, Window) {
-    let wall = Wall::manual(BASE_MS + 2 * LAST_MS);
+    let wall = WallClock::manual(BASE_MS + 2 * LAST_MS);
     let settings = FeatureSettings { folder: Some(folder.to_owned()), wall, ..FeatureSettings::default() };
     let features = Features::new(settings);
     let window = |op, name: &str| {
@@ -52,7 +51,7 @@ fn what_windows_know_and_that_they_are_warm_outlives_a_restart() {
     let (features, sum, distinct) = open(folder.path());
     fill(&features, &sum, &distinct);
     assert_eq!(read(&features, &sum, "a"), exact(0.2));
-    // Though somebody still has the windows.
+    // Even while the windows are in use.
     features.close();
     let (features, sum, distinct) = open(folder.path());
     assert_eq!(read(&features, &sum, "a"), exact(0.2));
@@ -67,7 +66,7 @@ fn a_crash_loses_no_more_than_what_was_not_yet_written() {
     let folder = tempfile::tempdir().unwrap();
     let (features, sum, distinct) = open(folder.path());
     fill(&features, &sum, &distinct);
-    // The file as a crash would leave it, at any moment: what it says is right or not there yet.
+    // The file as a crash would leave it at any moment: correct or absent.
     let until = Instant::now() + Duration::from_secs(20);
     loop {
         let crashed = tempfile::tempdir().unwrap();
@@ -112,7 +111,7 @@ fn two_servers_do_not_share_a_folder() {
     });
     let def = WindowDef { name: "spent".into(), op: WindowOp::Sum, last_ms: 60_000, source: None };
     let told = second.window(def).err().unwrap();
-    assert!(told.contains("a folder of its own"), "{told}");
+    assert!(told.contains("its own directory"), "{told}");
 }
 
 #[test]
@@ -121,7 +120,7 @@ fn windows_without_an_event_for_long_are_forgotten() {
     let (features, sum, distinct) = open(folder.path());
     fill(&features, &sum, &distinct);
     drop((features, sum, distinct));
-    let wall = Wall::manual(BASE_MS + 30 * 24 * 3_600_000);
+    let wall = WallClock::manual(BASE_MS + 30 * 24 * 3_600_000);
     let features = Features::new(FeatureSettings {
         folder: Some(folder.path().to_owned()),
         wall,
@@ -151,8 +150,8 @@ fn windows_hold_no_key_in_the_open_and_an_erasure_removes_a_key_from_memory_and_
     assert_eq!([mode("."), mode("windows.redb"), mode("tokens.key")], [0o700, 0o600, 0o600]);
     let bytes = std::fs::read(folder.join("windows.redb")).unwrap();
     assert!(!bytes.windows(9).any(|part| part == b"card-4242"));
-    // One window is open and the other, of a decision that serves no more, is not.
-    let wall = Wall::manual(BASE_MS + 2 * LAST_MS);
+    // One window is open; the other, of a former decision, is not.
+    let wall = WallClock::manual(BASE_MS + 2 * LAST_MS);
     let settings = FeatureSettings { folder: Some(folder.clone()), wall, ..FeatureSettings::default() };
     let features = Features::new(settings);
     let def =
@@ -175,7 +174,8 @@ fn where_no_server_runs_an_erasure_removes_a_key_from_the_folder() {
     let parent = tempfile::tempdir().unwrap();
     let folder = Some(parent.path().join("features"));
     let settings = FeatureSettings { folder: folder.clone(), ..FeatureSettings::default() };
-    // By the system's clock, which such an erasure goes by: older windows would be dropped when the folder is opened.
+    // By the system's clock, which such an erasure uses: older windows would be dropped when the directory is
+    // opened.
     let at_ms = settings.wall.now_ms();
     let features = Features::new(settings);
     let def =

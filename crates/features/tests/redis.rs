@@ -1,4 +1,4 @@
-//! Lookups against a real Redis: killed, slow, restarted, and with what others may have left in it.
+//! Lookups in a real Redis: killed, slow, restarted, and with foreign data.
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test, and the line says enough")]
 
 mod lane;
@@ -6,8 +6,8 @@ mod redis_server;
 
 use flyball_core::Scalar;
 use flyball_features::{
-    CacheDef, FeatureSettings, Features, LaneFeatures, Lookup, PushTarget, Pusher, Source, SourceDef,
-    SourceKind, Why, get,
+    CacheDef, FeatureSettings, Features, LaneFeatures, Lookup, LookupError, PushTarget, Pusher, Source,
+    SourceDef, SourceKind, get,
 };
 use lane::on_lane;
 use redis_server::RedisServer;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const NO_CACHE: CacheDef = CacheDef { ttl: Duration::ZERO, absent_ttl: Duration::ZERO, entries_max: 100 };
-/// Long enough for any answer on a busy machine; where the time itself matters it is given.
+/// Long enough for any response on a busy machine; tests of the time itself set it.
 const PATIENT: Duration = Duration::from_secs(20);
 
 fn source(features: &Features, server: &RedisServer, timeout: Duration, cache: CacheDef) -> Source {
@@ -30,7 +30,7 @@ fn push(server: &RedisServer, rows: &str) {
     pusher.finish().unwrap();
 }
 
-/// The key's `limit`, or the label of what happened.
+/// The key's `limit`, or the label of the result.
 fn told(lookup: &Lookup) -> Result<i64, &'static str> {
     match lookup {
         Lookup::Found { record, .. } => match record.get("limit") {
@@ -46,7 +46,7 @@ async fn limit(lane: &LaneFeatures, source: &Source, key: &str) -> Result<i64, &
     told(&lane.lookup(source, key, None).await)
 }
 
-/// Asks until the answer is as wanted.
+/// Retries until the response is as wanted.
 async fn until(lane: &LaneFeatures, source: &Source, wanted: Result<i64, &'static str>) {
     let end = Instant::now() + PATIENT;
     loop {
@@ -108,12 +108,12 @@ fn killed_and_back(mut server: RedisServer) {
         assert_eq!(limit(&lane, &source, "a").await, Ok(5));
         server.kill();
         until(&lane, &source, Err("down")).await;
-        // Down is told without waiting: no timer, no socket, just the one poll.
+        // An outage is reported without waiting: no timer, no socket, just the one poll.
         let lookup = lane.lookup(&source, "a", None).await;
-        let Lookup::Failed { why: Why::Down, stale: Some((record, _)) } = lookup else {
+        let Lookup::Failed { why: LookupError::Down, stale: Some((record, _)) } = lookup else {
             panic!("{lookup:?}")
         };
-        assert_eq!(record.get("limit"), Some(Scalar::Int(5)), "the old record is at hand");
+        assert_eq!(record.get("limit"), Some(Scalar::Int(5)), "the old record is cached");
         server.run().unwrap();
         until(&lane, &source, Err("absent")).await;
         push(&server, r#"[["a", {"limit": 7}]]"#);
@@ -150,7 +150,7 @@ fn a_slow_redis_costs_its_timeout_then_nothing_and_is_used_again_when_it_is_quic
         until(&lane, &source, Ok(5)).await;
         redis::cmd("CLIENT").arg("PAUSE").arg(4000).exec(&mut server.connection()).unwrap();
         assert_eq!(limit(&lane, &source, "a").await, Err("timeout"));
-        // After a second without any answer the connection is given up, and nobody waits any more.
+        // After a second without any response the connection is dropped, and nothing waits any more.
         until(&lane, &source, Err("down")).await;
         until(&lane, &source, Ok(5)).await;
     });
@@ -169,7 +169,7 @@ fn a_deadline_shorter_than_the_timeout_is_kept_and_spoils_nobody_elses_answer() 
         assert_eq!(limit(&lane, &source, "a").await, Ok(5));
         server.pause();
         let deadline = clock.now().after(Duration::from_millis(20));
-        // The hurried one asks first, the patient one waits for what it gets.
+        // The one with the short deadline asks first, the other waits for its result.
         let hurried = async {
             let lookup = lane.lookup(&source, "a", Some(deadline)).await;
             server.go_on();

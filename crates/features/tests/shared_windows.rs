@@ -1,13 +1,13 @@
-//! Windows in a real Redis: the same values as embedded ones for the same events, over several replicas.
+//! Windows in a real Redis: the same values as embedded ones, over several replicas.
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test, and the line says enough")]
 
 mod lane;
 mod redis_server;
 
-use flyball_core::{Wall, WindowOp};
+use flyball_core::{WallClock, WindowOp};
 use flyball_features::{
-    CacheDef, Event, FeatureSettings, Features, SourceDef, SourceKind, Why, Window, WindowDef, WindowValue,
-    Windowed,
+    CacheDef, Event, FeatureSettings, Features, LookupError, SourceDef, SourceKind, Window, WindowDef,
+    WindowValue, Windowed,
 };
 use lane::on_lane;
 use proptest::prelude::*;
@@ -21,12 +21,12 @@ const LAST_MS: i64 = 3_600_000;
 
 struct Replica {
     features: Arc<Features>,
-    wall: Wall,
+    wall: WallClock,
 }
 
 impl Replica {
     fn new() -> Replica {
-        let wall = Wall::manual(BASE_MS);
+        let wall = WallClock::manual(BASE_MS);
         let settings = FeatureSettings { wall: wall.clone(), ..FeatureSettings::default() };
         Replica { features: Features::new(settings), wall }
     }
@@ -85,7 +85,7 @@ async fn agree(server: &RedisServer, name: &str, op: WindowOp, cases: &[Case]) -
     for (step_ms, key, number, missing, (current, write)) in cases {
         let at_ms = newest + step_ms;
         newest = newest.max(at_ms);
-        // Slower than the events now and then: leaps, and events from the future.
+        // Sometimes slower than the events: leaps, and events from the future.
         replica.wall.advance_ms(step_ms.max(&0) * 4 / 5);
         let value = if *missing { WindowValue::None } else { WindowValue::Number(f64::from(*number) * 0.1) };
         let key = ["card", "card: with \"odd\" letters ü"][usize::from(*key)];
@@ -159,7 +159,7 @@ fn a_window_in_a_redis_that_is_gone_fails_and_begins_anew_when_it_is_back() {
     on_lane(async {
         let lane = replica.features.lane();
         assert!(lane.window_embedded(&window, event).is_none());
-        assert_eq!(lane.window(&window, event, None).await, Windowed::Failed { why: Why::Down });
+        assert_eq!(lane.window(&window, event, None).await, Windowed::Failed { why: LookupError::Down });
         server.run().unwrap();
         let end = Instant::now() + Duration::from_secs(20);
         while lane.window(&window, event, None).await != Windowed::Warming {

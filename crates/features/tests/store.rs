@@ -1,11 +1,11 @@
-//! The embedded store and the cache before it, as a lane sees them.
+//! The embedded store and its cache, as a lane sees them.
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test, and the line says enough")]
 
 mod lane;
 
-use flyball_core::{Clock, Nanos, Scalar, Wall};
+use flyball_core::{Clock, Nanos, Scalar, WallClock};
 use flyball_features::{
-    CacheDef, FeatureSettings, Features, Lookup, PushTarget, Pusher, SourceDef, SourceKind, Why, get,
+    CacheDef, FeatureSettings, Features, Lookup, LookupError, PushTarget, Pusher, SourceDef, SourceKind, get,
 };
 use lane::on_lane;
 use std::path::Path;
@@ -21,8 +21,8 @@ fn push(path: &Path, set: &str, rows: &str) {
     pusher.finish().unwrap();
 }
 
-/// A key's `limit`, how old it is in seconds, and whether it was at hand; or why not, and what was known before.
-type Limit = Result<Option<(i64, u64, bool)>, (Why, Option<i64>)>;
+/// A key's `limit`, its age in seconds, and whether it was cached; or the error, and the last known value.
+type Limit = Result<Option<(i64, u64, bool)>, (LookupError, Option<i64>)>;
 
 struct Bench {
     features: Arc<Features>,
@@ -34,7 +34,7 @@ impl Bench {
     fn new() -> Bench {
         let clock = Clock::manual();
         // The records were written ten seconds ago.
-        let wall = Wall::manual(WRITTEN_MS + 10_000);
+        let wall = WallClock::manual(WRITTEN_MS + 10_000);
         let settings = FeatureSettings { clock: clock.clone(), wall, ..FeatureSettings::default() };
         Bench { features: Features::new(settings), clock, folder: tempfile::tempdir().unwrap() }
     }
@@ -105,14 +105,14 @@ fn that_there_is_no_such_key_is_remembered_for_a_shorter_time() {
 fn a_store_that_is_gone_fails_with_the_old_record_at_hand_and_comes_back_by_itself() {
     let bench = Bench::new();
     let _open = bench.features.open(bench.def()).unwrap();
-    assert_eq!(bench.limit("a"), Err((Why::Down, None)));
+    assert_eq!(bench.limit("a"), Err((LookupError::Down, None)));
     push(&bench.path(), "cards", r#"[["a", {"limit": 1}]]"#);
     assert_eq!(bench.limit("a"), Ok(Some((1, 10, false))));
     std::fs::remove_file(bench.path()).unwrap();
     bench.clock.advance(Duration::from_secs(61));
-    assert_eq!(bench.limit("a"), Err((Why::Down, Some(1))));
+    assert_eq!(bench.limit("a"), Err((LookupError::Down, Some(1))));
     std::fs::write(bench.path(), "this is no store").unwrap();
-    assert_eq!(bench.limit("a"), Err((Why::Bad, Some(1))));
+    assert_eq!(bench.limit("a"), Err((LookupError::Bad, Some(1))));
     std::fs::remove_file(bench.path()).unwrap();
     push(&bench.path(), "cards", r#"[["a", {"limit": 3}]]"#);
     assert_eq!(bench.limit("a"), Ok(Some((3, 10, false))));
@@ -131,9 +131,9 @@ fn a_deadline_that_has_passed_is_a_timeout_even_where_the_answer_came() {
     on_lane(async {
         let lane = bench.features.lane();
         let passed = lane.lookup(&source, &keys[0], Some(Nanos(1))).await;
-        assert!(matches!(passed, Lookup::Failed { why: Why::Timeout, .. }), "{passed:?}");
+        assert!(matches!(passed, Lookup::Failed { why: LookupError::Timeout, .. }), "{passed:?}");
         let deadline = bench.clock.now().after(Duration::from_secs(1));
-        // The store's own thread may answer before the first look; not for all of so many keys.
+        // The store's thread may answer before the first poll, but not for all of so many keys.
         let mut on_its_way = None;
         for key in &keys[1..] {
             let mut lookup = Box::pin(lane.lookup(&source, key, Some(deadline)));
@@ -145,8 +145,8 @@ fn a_deadline_that_has_passed_is_a_timeout_even_where_the_answer_came() {
         let (key, lookup) = on_its_way.expect("one of them is on its way");
         bench.clock.advance(Duration::from_secs(2));
         let late = lookup.await;
-        assert!(matches!(late, Lookup::Failed { why: Why::Timeout, stale: Some(_) }), "{late:?}");
-        // What came too late for one is there for the next.
+        assert!(matches!(late, Lookup::Failed { why: LookupError::Timeout, stale: Some(_) }), "{late:?}");
+        // A result that came too late for one is cached for the next.
         assert!(matches!(lane.lookup_cached(&source, key), Some(Lookup::Found { .. })));
     });
 }
@@ -254,7 +254,7 @@ fn an_erasure_removes_a_record_from_all_sets_and_from_the_cache() {
         r#"[["4242", {"limit": 7, "name": "somebody-4242"}], ["4711", {"limit": 8}]]"#,
     );
     push(&bench.path(), "more", r#"[["4242", {"limit": 9}]]"#);
-    // As a decision that serves has it: a source that nobody has is closed, and its cache gone.
+    // As a serving decision has it: an unused source is closed, and its cache dropped.
     let _source = bench.features.open(bench.def()).unwrap();
     assert_eq!(bench.limit("4242"), Ok(Some((7, 10, false))));
     let keys = ["4242".to_owned()];

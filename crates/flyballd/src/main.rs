@@ -1,4 +1,5 @@
-//! `flyballd`: the data plane as a lone binary. Arguments → config → server → signals. No Python inside.
+//! `flyballd`: the data plane as a standalone binary. Arguments → config → server → signals. No Python
+//! inside.
 #![forbid(unsafe_code)]
 
 use anyhow::Context;
@@ -20,33 +21,34 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Serves the models of a snapshot: HTTP/1.1, HTTP/2 and gRPC (Open Inference Protocol V2) on one port.
 ///
-/// ONNX Runtime is taken from ORT_DYLIB_PATH, or from libonnxruntime.so beside this program.
-/// SIGTERM and SIGINT drain and stop; SIGHUP reads the snapshot again and applies what changed.
+/// ONNX Runtime is loaded from ORT_DYLIB_PATH, or from libonnxruntime.so next to this program. SIGTERM and
+/// SIGINT drain and stop; SIGHUP reads the snapshot again and applies what changed.
 #[derive(Parser)]
 #[command(name = "flyballd", version = version(), after_help = "Make a snapshot:  flyball snapshot MODEL.onnx --out DIR")]
 struct Arguments {
-    /// The snapshot's index file; documents and models lie beside it.
+    /// The snapshot's index file; documents and models are next to it.
     #[arg(long, value_name = "FILE")]
     snapshot: PathBuf,
     /// Read the snapshot again whenever its index changes.
     #[arg(long)]
     watch: bool,
-    /// PEM file of the public keys whose owners say whom to trust.
+    /// PEM file of the root public keys, which sign the trust policy.
     #[arg(long, value_name = "FILE")]
     trust_root: Option<PathBuf>,
-    /// The trust policy that one of them signed; read again when it changes.
+    /// The signed trust policy; read again when it changes.
     #[arg(long, value_name = "FILE")]
     trust_policy: Option<PathBuf>,
-    /// Keep here what was taken last, so that nothing older is taken [default: beside the trust policy].
+    /// Directory for the last accepted serials, so that nothing older is accepted [default: next to the trust
+    /// policy].
     #[arg(long, value_name = "FOLDER")]
     state_folder: Option<PathBuf>,
-    /// What this server is for: releases for others are refused [default: production].
+    /// Environment of this server; releases for others are rejected [default: production].
     #[arg(long, value_name = "NAME")]
     environment: Option<String>,
-    /// Serve what nobody signed, too: allow, or refuse [default: refuse].
+    /// Serve unsigned deployments: allow, or refuse [default: refuse].
     #[arg(long, value_name = "WORD")]
     unsigned: Option<String>,
-    /// Deployments of each name that stay loaded after they were replaced [default: 1].
+    /// Replaced deployments of each name that stay loaded [default: 1].
     #[arg(long, value_name = "N")]
     previous_kept: Option<usize>,
     /// HOST:PORT, tls://HOST:PORT or unix:/PATH (may be repeated; port 0 takes a free one) [default: 127.0.0.1:8080].
@@ -58,16 +60,16 @@ struct Arguments {
     /// PEM file of its private key.
     #[arg(long, value_name = "FILE")]
     tls_key: Option<PathBuf>,
-    /// PEM file of authorities that clients must have a certificate of.
+    /// PEM file of the authorities that must have issued client certificates.
     #[arg(long, value_name = "FILE")]
     tls_client_ca: Option<PathBuf>,
     /// Mode of the sockets of unix: addresses [default: 0600].
     #[arg(long, value_name = "OCTAL")]
     unix_mode: Option<String>,
-    /// JSON file of who may call; `flyball caller` writes it.
+    /// JSON file of callers and their rights; `flyball caller` writes it.
     #[arg(long, value_name = "FILE")]
     callers: Option<PathBuf>,
-    /// Serve everybody, also beyond this machine.
+    /// Serve anonymous callers, also beyond this machine.
     #[arg(long)]
     allow_anonymous: bool,
     /// Let clients load and unload models.
@@ -76,7 +78,7 @@ struct Arguments {
     /// Let clients pass tensors in shared memory.
     #[arg(long)]
     allow_shared_memory: bool,
-    /// Web pages of this origin may read answers (may be repeated).
+    /// Web pages of this origin may read responses (may be repeated).
     #[arg(long, value_name = "ORIGIN")]
     cors_origin: Vec<String>,
     /// Record decisions in this folder.
@@ -85,13 +87,13 @@ struct Arguments {
     /// File of the key that signs checkpoints [default: in the folder].
     #[arg(long, value_name = "FILE")]
     journal_key: Option<PathBuf>,
-    /// Where the key for personal data is: file:PATH, env:NAME or command:ARGV [default: in the folder].
+    /// Source of the key for personal data: file:PATH, env:NAME or command:ARGV [default: in the folder].
     #[arg(long, value_name = "PLACE")]
     journal_kek: Option<String>,
-    /// Threads that serve [default: one for each core that this process may use].
+    /// Serving threads [default: one for each core that this process may use].
     #[arg(long, value_name = "N")]
     lanes: Option<usize>,
-    /// Settings as JSON; see docs/reference/server-config.md. Arguments win over it.
+    /// Settings as JSON; see docs/reference/server-config.md. Arguments override it.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -101,7 +103,7 @@ fn version() -> String {
     format!("{} ({}, {} build)", build.version, build.commit, build.profile)
 }
 
-/// The argument by which this program starts itself as a model host. Not for people, so not among the arguments.
+/// The argument by which this program starts itself as a model host. Internal, so not among the arguments.
 const MODEL_HOST: &str = "model-host";
 
 fn main() -> ExitCode {
@@ -121,16 +123,16 @@ fn main() -> ExitCode {
 fn serve(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let config = settings(arguments)?;
     let bundle = Bundle::from_file(&arguments.snapshot)?;
-    // Registered before any thread starts: a signal during the start is not lost.
+    // Registered before any thread starts: a signal during startup is not lost.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
-    // This very program, also where another was put in its place on disk.
+    // This very program, even if it was replaced on disk.
     let host = HostCommand { program: "/proc/self/exe".into(), arguments: vec![MODEL_HOST.into()] };
     let server = Server::start(config, &bundle, Some(host))?;
     if let Some(nothing) = server.nothing_served() {
         anyhow::bail!("{nothing}");
     }
     println!("{}", server.ready_line());
-    // A reload runs beside the signals, so that a server that is asked to leave meanwhile does.
+    // A reload runs in the background, so that a server can be stopped meanwhile.
     std::thread::scope(|scope| {
         let mut reload: Option<ScopedJoinHandle<'_, ()>> = None;
         for signal in &mut signals {
@@ -138,7 +140,7 @@ fn serve(arguments: &Arguments) -> anyhow::Result<ExitCode> {
                 break;
             }
             if let Some(running) = reload.take_if(|running| !running.is_finished()) {
-                tracing::warn!("a reload is under way; this one begins when it has ended");
+                tracing::warn!("a reload is in progress; this one starts when it has ended");
                 let _ = running.join();
             }
             reload = Some(scope.spawn(|| apply(&server, &arguments.snapshot)));
@@ -146,7 +148,7 @@ fn serve(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         server.drain()?;
         while !server.wait(Duration::from_millis(50)) {
             if signals.pending().any(|signal| signal != SIGHUP) {
-                // Asked twice: the grace period is not wanted, nor is anybody's destructor.
+                // A second signal: skip the grace period and all destructors.
                 std::process::exit(1);
             }
         }
@@ -169,7 +171,7 @@ fn settings(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
     Ok(config)
 }
 
-/// What was written on the command line wins over the file.
+/// Command-line arguments override the file.
 fn override_with(config: &mut ServerConfig, arguments: &Arguments) {
     for (key, given) in
         [(&mut config.listen, &arguments.listen), (&mut config.cors_origins, &arguments.cors_origin)]
@@ -217,7 +219,7 @@ fn override_with(config: &mut ServerConfig, arguments: &Arguments) {
     config.allow_shared_memory |= arguments.allow_shared_memory;
 }
 
-/// Applies the snapshot as it is now; whatever is wrong with it is logged, and what served goes on.
+/// Applies the current snapshot; faults are logged, and the serving state stays.
 fn apply(server: &Server, snapshot: &Path) {
     match Bundle::from_file(snapshot) {
         Ok(bundle) => drop(server.apply(&bundle)),

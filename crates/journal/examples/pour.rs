@@ -1,10 +1,12 @@
-//! Pours records into a journal at a steady rate, from as many threads as it has lanes, and says what that took; or measures
-//! what one record costs the thread that offers it. A line of JSON a second, the whole in the last line.
+//! Writes records into a journal at a steady rate and reports the cost.
 //!
-//! `pour FOLDER [--rate 50000] [--seconds 60] [--lanes 2] [--subjects 10000] [--cost]`. Stands in for the walk: it knows no
-//! decision, only that a record has about 1 KiB, a part of it personal.
+//! One thread for each lane writes at the rate; with `--cost` it measures what one record costs the offering
+//! thread instead. Prints one line of JSON a second and the totals in the last line.
+//!
+//! `pour FOLDER [--rate 50000] [--seconds 60] [--lanes 2] [--subjects 10000] [--cost]`. Replaces the walk: it
+//! knows no decision, only that a record has about 1 KiB, partly personal.
 
-use flyball_core::{DecisionId, Entry, LaneRecorder, Recorder};
+use flyball_core::{DecisionId, JournalRecord, LaneRecorder, Recorder};
 use flyball_journal::{Journal, JournalCounts, JournalSettings};
 use minicbor::Encoder;
 use rustix::time::{ClockId, clock_gettime};
@@ -16,7 +18,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const TICK: Duration = Duration::from_millis(1);
-/// What the pairs of a decision with a dozen features take.
+/// The size of the pairs of a decision with a dozen features.
 const PAIRS_BYTES: usize = 640;
 const COST_BATCHES: usize = 2000;
 const COST_BATCH: usize = 64;
@@ -56,9 +58,9 @@ fn options() -> Result<Options, Box<dyn Error>> {
             "--seconds" => &mut options.seconds,
             "--lanes" => &mut options.lanes,
             "--subjects" => &mut options.subjects,
-            _ => return Err(format!("'{name}' is no option").into()),
+            _ => return Err(format!("unknown option '{name}'").into()),
         };
-        *place = arguments.next().ok_or("an option has no number")?.parse()?;
+        *place = arguments.next().ok_or("an option needs a number")?.parse()?;
     }
     Ok(options)
 }
@@ -90,7 +92,7 @@ fn pour(journal: &Arc<Journal>, options: &Options) -> Result<serde_json::Value, 
     journal.close();
     let (counts, cpu) = (journal.counts(), cpu_ns(ClockId::ProcessCPUTime) - cpu);
     let records = counts.of("decision");
-    // Caches of keys and buffers have filled in the first part.
+    // The first part of the run fills caches of keys and buffers.
     let first = samples.get(samples.len() / 4).copied().unwrap_or_default();
     Ok(json!({
         "rate_per_s": options.rate, "seconds": seconds, "lanes": options.lanes, "subjects": options.subjects,
@@ -132,28 +134,28 @@ fn run_lane(
     }
 }
 
-/// Bytes of CBOR that take the place of what the walk would write.
+/// CBOR bytes in place of the pairs that the walk would write.
 fn pairs() -> Vec<u8> {
     let mut pairs = Vec::new();
     let written =
         Encoder::new(&mut pairs).str("features").and_then(|map| map.bytes(&[7; PAIRS_BYTES]).map(|_| ()));
-    written.expect("memory takes whatever is written to it");
+    written.expect("writing to memory cannot fail");
     pairs
 }
 
-fn write(entry: &mut Entry, number: u64, subjects: u64, pairs: &[u8]) {
-    // Spread over the subjects in no order.
+fn write(entry: &mut JournalRecord, number: u64, subjects: u64, pairs: &[u8]) {
+    // Spread over the subjects in pseudo-random order.
     let subject = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % subjects;
     entry.id = DecisionId::new(number >> 10, u128::from(number));
     entry.pairs.extend_from_slice(pairs);
     entry.pairs_count = 1;
     let text = |out: &mut Vec<u8>, key, length| {
         let map = Encoder::new(out).map(1).and_then(|map| map.str(key)?.str(&TEXT[..length]).map(|_| ()));
-        map.expect("memory takes whatever is written to it");
+        map.expect("writing to memory cannot fail");
     };
     text(&mut entry.input, "purpose", 160);
     let nested = Encoder::new(&mut entry.personal).map(1).and_then(|map| map.str("input").map(|_| ()));
-    nested.expect("memory takes whatever is written to it");
+    nested.expect("writing to memory cannot fail");
     text(&mut entry.personal, "address", 96);
     entry.subject.extend_from_slice(b"customer ");
     entry.subject.extend_from_slice(&subject.to_le_bytes());
@@ -162,16 +164,16 @@ fn write(entry: &mut Entry, number: u64, subjects: u64, pairs: &[u8]) {
 const TEXT: &str = "a text that is as long as what a person writes into a form, with a name, a street, a number, a place \
 and perhaps a word or two about what the money is for, or whom it is for";
 
-/// CPU time of the offering thread alone, for a record, in its three parts.
+/// CPU time that a record costs the offering thread, in three parts.
 fn cost(recorder: &dyn LaneRecorder, options: &Options) -> serde_json::Value {
     let pairs = pairs();
     let mut parts = [0; 3];
     let mut number = 0;
-    let mut entries: Vec<Box<Entry>> = Vec::with_capacity(COST_BATCH);
+    let mut entries: Vec<Box<JournalRecord>> = Vec::with_capacity(COST_BATCH);
     for batch in 0..COST_BATCHES {
         let start = cpu_ns(ClockId::ThreadCPUTime);
         for _ in 0..COST_BATCH {
-            recorder.reserve(1).expect("so few are taken");
+            recorder.reserve(1).expect("the ring has room for this few");
         }
         let held = cpu_ns(ClockId::ThreadCPUTime);
         for _ in 0..COST_BATCH {
@@ -185,7 +187,7 @@ fn cost(recorder: &dyn LaneRecorder, options: &Options) -> serde_json::Value {
             recorder.offer(entry);
         });
         let offered = cpu_ns(ClockId::ThreadCPUTime);
-        // The first ones warm up: buffers are new.
+        // The first batches warm up: buffers are new.
         if batch >= COST_BATCHES / 10 {
             parts
                 .iter_mut()
@@ -204,7 +206,7 @@ fn cpu_ns(clock: ClockId) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What the process holds in memory.
+/// The resident memory of the process.
 fn rss_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());

@@ -1,5 +1,6 @@
-//! What is too long for a record, or the same for many: files beside the log, each named by the SHA-256 of what it holds.
-//! Written whole or not at all, and never changed.
+//! Blob files for long or repeated data, next to the log.
+//!
+//! Each is named by the SHA-256 of its contents, written whole or not at all, and never changed.
 
 use crate::Hash;
 use crate::disk::{Disk, RealDisk};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-/// More than any body or document that is taken.
+/// More than any accepted body or document.
 pub const BLOB_BYTES_MAX: usize = 256 << 20;
 const UNFINISHED: &str = "unfinished";
 
@@ -20,21 +21,21 @@ const UNFINISHED: &str = "unfinished";
 pub enum BlobError {
     #[error("{}: {cause}", path.display())]
     Io { path: PathBuf, cause: io::Error },
-    #[error("{} does not hold what its name says: it was changed", .0.display())]
+    #[error("{} does not match the digest in its name: it was changed", .0.display())]
     Changed(PathBuf),
 }
 
-/// One thread writes; any may read.
+/// One thread writes; any thread may read.
 #[derive(Debug)]
 pub struct Blobs {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
-    /// Names are not on the disk for certain.
+    /// Names may not be on disk yet.
     unsynced: AtomicBool,
 }
 
 impl Blobs {
-    /// For the journal's one writer; makes the folder.
+    /// Opens the blobs for the journal's one writer; creates the directory.
     pub fn open(journal: &Path) -> Result<Blobs, BlobError> {
         Blobs::open_on(Arc::new(RealDisk), journal)
     }
@@ -54,11 +55,11 @@ impl Blobs {
         self.folder.join(format!("sha256-{digest}"))
     }
 
-    /// What it holds is on the disk then, its name after `sync`.
+    /// Stores a blob. Its contents are on disk on return, its name after `sync`.
     pub fn put(&self, bytes: &[u8]) -> Result<Hash, BlobError> {
         let name = hash(bytes);
         let path = self.path(&name);
-        if used_again(&path, bytes) {
+        if touch_if_equal(&path, bytes) {
             return Ok(name);
         }
         let unfinished = self.folder.join(UNFINISHED);
@@ -73,7 +74,7 @@ impl Blobs {
         Ok(name)
     }
 
-    /// Brings the names to the disk. Before a record that refers to one counts as kept.
+    /// Fsyncs the names. Required before a record that references a blob counts as durable.
     pub fn sync(&self) -> Result<(), BlobError> {
         if self.unsynced.load(Ordering::Relaxed) {
             let synced = self.disk.sync_dir(&self.folder);
@@ -83,7 +84,7 @@ impl Blobs {
         Ok(())
     }
 
-    /// Whether one of so many bytes could be put now.
+    /// Checks that a blob of this size could be stored now.
     pub(crate) fn probe(&self, bytes: usize) -> Result<(), BlobError> {
         let unfinished = self.folder.join(UNFINISHED);
         let write = || {
@@ -95,7 +96,7 @@ impl Blobs {
         write().map_err(|cause| BlobError::Io { path: unfinished.clone(), cause })
     }
 
-    /// None: there is no such blob.
+    /// Returns the blob, or none if it does not exist.
     pub fn get(&self, digest: &Hash) -> Result<Option<Vec<u8>>, BlobError> {
         let path = self.path(digest);
         let file = match File::open(&path) {
@@ -109,9 +110,11 @@ impl Blobs {
     }
 }
 
-/// Whether a file holds exactly this, and goes on to: retention moves aside what was not touched of late, and looks at the
-/// time once more before it removes it. So whoever touched a file that is still in its place keeps it.
-fn used_again(path: &Path, bytes: &[u8]) -> bool {
+/// Whether the file has exactly these contents, and will keep them.
+///
+/// Retention moves aside files that were not touched recently and checks the time again before it removes
+/// them. A file that was touched while in its place is therefore safe.
+fn touch_if_equal(path: &Path, bytes: &[u8]) -> bool {
     let same = || -> io::Result<bool> {
         let mut file = File::open(path)?;
         if file.metadata()?.len() != bytes.len() as u64 {
@@ -125,7 +128,7 @@ fn used_again(path: &Path, bytes: &[u8]) -> bool {
     same().unwrap_or(false)
 }
 
-/// Under which a blob is found.
+/// The digest under which a blob is stored.
 pub fn hash(bytes: &[u8]) -> Hash {
     Hash(digest(&SHA256, bytes).as_ref().try_into().expect("SHA-256 has 32 bytes"))
 }

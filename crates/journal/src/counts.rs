@@ -1,31 +1,32 @@
-//! What a journal counts, and how it is read. Nobody waits for a count: each is an atomic of its own.
+//! The counters of a journal. Each is an atomic, so that reading never waits.
 
-use flyball_core::{EntryKind, Unkept};
+use flyball_core::{RecordKind, Unavailable};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Kinds of records that are the journal's own.
+/// Record kinds that the journal writes itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum OwnKind {
+pub enum InternalKind {
     Recovered,
     Gap,
     Quarantined,
 }
 
-impl OwnKind {
-    pub const ALL: [OwnKind; 3] = [OwnKind::Recovered, OwnKind::Gap, OwnKind::Quarantined];
+impl InternalKind {
+    pub const ALL: [InternalKind; 3] =
+        [InternalKind::Recovered, InternalKind::Gap, InternalKind::Quarantined];
 
     pub const fn label(self) -> &'static str {
         match self {
-            OwnKind::Recovered => "recovered",
-            OwnKind::Gap => "gap",
-            OwnKind::Quarantined => "quarantined",
+            InternalKind::Recovered => "recovered",
+            InternalKind::Gap => "gap",
+            InternalKind::Quarantined => "quarantined",
         }
     }
 }
 
-pub(crate) const KINDS: usize = EntryKind::ALL.len() + OwnKind::ALL.len();
+pub(crate) const KINDS: usize = RecordKind::ALL.len() + InternalKind::ALL.len();
 
-/// Upper bounds of the buckets that fdatasync's durations are counted in; one more bucket is for what takes longer.
+/// Upper bounds of the fdatasync duration buckets; one more bucket counts longer calls.
 pub const SYNC_BOUNDS_NS: [u64; 15] = [
     50_000,
     100_000,
@@ -44,41 +45,41 @@ pub const SYNC_BOUNDS_NS: [u64; 15] = [
     5_000_000_000,
 ];
 
-/// A journal at one moment.
+/// The counts of a journal at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalCounts {
-    /// On the disk, since the journal was opened; labels as in the log.
+    /// Records on disk since the journal was opened, by the labels of the log.
     pub records: Vec<(&'static str, u64)>,
-    /// Of frames, on the disk.
+    /// Bytes of frames on disk.
     pub bytes: u64,
-    /// Decisions that were answered without a record, by why.
-    pub gap_decisions: [(Unkept, u64); Unkept::ALL.len()],
-    /// Records of other kinds that were lost.
+    /// Decisions answered without a record, by reason.
+    pub gap_decisions: [(Unavailable, u64); Unavailable::ALL.len()],
+    /// Lost records of other kinds.
     pub lost_others: u64,
-    /// Taken, and not on the disk yet: as many as could be lost now.
+    /// Accepted records that are not on disk yet: the most that could be lost now.
     pub unsynced_records: u64,
-    /// How long the oldest of them waits.
+    /// The age of the oldest of them.
     pub unsynced_ns: u64,
-    /// From when on nothing more is taken.
+    /// The age from which the journal rejects new records.
     pub loss_max_ns: u64,
     pub segment: u64,
-    /// Segments that were given up because the disk failed.
+    /// Segments abandoned after a disk failure.
     pub abandoned: u64,
     pub syncs: u64,
-    /// Of `SYNC_BOUNDS_NS`, not cumulative.
+    /// Counts for `SYNC_BOUNDS_NS`, not cumulative.
     pub sync_buckets: [u64; SYNC_BOUNDS_NS.len() + 1],
     pub sync_ns_sum: u64,
-    /// Why nothing is kept just now.
-    pub available: Option<Unkept>,
+    /// The reason why the journal cannot store records now.
+    pub available: Option<Unavailable>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) kinds: [AtomicU64; KINDS],
     pub(crate) bytes: AtomicU64,
-    pub(crate) gap_decisions: [AtomicU64; Unkept::ALL.len()],
+    pub(crate) gap_decisions: [AtomicU64; Unavailable::ALL.len()],
     pub(crate) lost_others: AtomicU64,
-    /// Taken from the rings and not on the disk.
+    /// Records taken from the rings that are not on disk.
     pub(crate) pending: AtomicU64,
     pub(crate) segment: AtomicU64,
     pub(crate) abandoned: AtomicU64,
@@ -95,14 +96,17 @@ impl Counters {
         self.syncs.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What only the caller knows is left at nothing.
+    /// Reads the counters; leaves the caller's fields at zero.
     pub(crate) fn read(&self) -> JournalCounts {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let labels = EntryKind::ALL.map(EntryKind::label).into_iter().chain(OwnKind::ALL.map(OwnKind::label));
+        let labels = RecordKind::ALL
+            .map(RecordKind::label)
+            .into_iter()
+            .chain(InternalKind::ALL.map(InternalKind::label));
         JournalCounts {
             records: labels.zip(self.kinds.iter().map(read)).collect(),
             bytes: read(&self.bytes),
-            gap_decisions: Unkept::ALL.map(|why| (why, read(&self.gap_decisions[why.index()]))),
+            gap_decisions: Unavailable::ALL.map(|why| (why, read(&self.gap_decisions[why.index()]))),
             lost_others: read(&self.lost_others),
             unsynced_records: read(&self.pending),
             unsynced_ns: 0,

@@ -1,6 +1,6 @@
-//! Every call that the writing side makes to the disk, behind one small trait, so that each of them can be made to fail.
+//! Every disk call of the writing side, behind a trait that tests can make fail.
 //!
-//! Knows paths and bytes, and nothing of what they mean. Readers read files by themselves.
+//! Knows paths and bytes, not their meaning. Readers read files directly.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -13,24 +13,26 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-/// Zeros that are written where a file system cannot allocate.
+/// The chunk of zeros to write if a file system cannot preallocate.
 const ZEROS_BYTES: usize = 64 << 10;
 
 pub(crate) trait Disk: Debug + Send + Sync {
-    /// A file of so many zeros, that have their place on the disk already. One that is there is replaced.
+    /// Creates a file of this many zeros with its blocks allocated. Replaces an existing file.
     fn create(&self, path: &Path, bytes: u64) -> io::Result<File>;
 
-    /// To read and write; made where there is none.
+    /// Opens for reading and writing; creates the file if needed.
     fn open(&self, path: &Path) -> io::Result<File>;
 
-    /// Makes room on the disk behind what the file holds; its length stays. Where a file system cannot, nothing is done.
+    /// Allocates blocks after the end of the file and keeps its length. Does nothing on file systems that
+    /// cannot.
     fn allocate(&self, file: &File, at: u64, bytes: u64) -> io::Result<()>;
 
-    /// May write less than it was given.
+    /// May write less than `bytes`.
     fn write_at(&self, file: &File, bytes: &[u8], at: u64) -> io::Result<usize>;
 
-    /// What was written is on the disk, and so is the length. An error is final: what was not on the disk before may be
-    /// lost, and a second call that succeeds does not mean otherwise.
+    /// Brings data and length to disk.
+    ///
+    /// An error is final: unsynced data may be lost, and a later successful call does not prove otherwise.
     fn fdatasync(&self, file: &File) -> io::Result<()>;
 
     fn truncate(&self, file: &File, bytes: u64) -> io::Result<()>;
@@ -39,12 +41,12 @@ pub(crate) trait Disk: Debug + Send + Sync {
 
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Names in the folder are on the disk.
+    /// Fsyncs the names in a directory.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// A copy that is on the disk.
+    /// Copies a file and fsyncs the copy.
     fn copy(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     fn write_all_at(&self, file: &File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
@@ -63,13 +65,13 @@ pub(crate) trait Disk: Debug + Send + Sync {
     }
 }
 
-/// A whole small file: it is there with all its bytes after a crash, or it is not, or is what it was before.
+/// Writes a small file atomically: after a crash it is old, absent or complete.
 pub(crate) fn write_whole(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let beside = path.with_extension("tmp");
-    let file = disk.create(&beside, 0)?;
+    let side_files = path.with_extension("tmp");
+    let file = disk.create(&side_files, 0)?;
     disk.write_all_at(&file, bytes, 0)?;
     disk.fdatasync(&file)?;
-    disk.rename(&beside, path)?;
+    disk.rename(&side_files, path)?;
     path.parent().map_or(Ok(()), |folder| disk.sync_dir(folder))
 }
 

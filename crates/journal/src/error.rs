@@ -1,8 +1,8 @@
-//! Why a journal cannot be opened, or does not take what it is given.
+//! Errors of opening a journal and of appending to it.
 
 use crate::blobs::BlobError;
 use crate::keys::KeyError;
-use flyball_core::Unkept;
+use flyball_core::Unavailable;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -18,14 +18,14 @@ pub enum JournalError {
     Keys(#[from] KeyError),
     #[error(transparent)]
     Blobs(#[from] BlobError),
-    #[error("the journal keeps nothing just now ({}); see its log, and try again", .0.label())]
-    Unkept(Unkept),
-    #[error("the journal has not answered in time; whether the record is kept is not known")]
+    #[error("the journal cannot store records ({}); see the server's log, then retry", .0.label())]
+    Unavailable(Unavailable),
+    #[error("the journal has not answered in time; whether the record is stored is unknown")]
     NoAnswer,
 }
 
 impl JournalError {
-    /// For `map_err` on what was done to a file.
+    /// For `map_err` on file operations.
     pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> JournalError {
         move |cause| JournalError::Io { path: path.to_owned(), cause }
     }

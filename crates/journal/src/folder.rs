@@ -1,4 +1,4 @@
-//! Where things lie in the folder of a journal, and the lock that makes its one writer the only one.
+//! The layout of a journal's directory, and the lock that admits one writer.
 
 use flyball_core::private_folder;
 use rustix::fs::{FlockOperation, flock};
@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const EXTENSION: &str = "fbj";
-/// Readers hold the lock for a moment, to see whether somebody writes; a writer holds it for long.
+/// Readers hold the lock briefly to detect a writer; a writer holds it for its lifetime.
 const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -18,7 +18,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(10);
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes it where it is not there, for its owner alone.
+    /// Creates the directory if needed, for its owner alone.
     pub(crate) fn make(path: &Path) -> io::Result<Folder> {
         let folder = Folder(path.to_owned());
         for path in [path, &folder.segments()] {
@@ -29,7 +29,7 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Held as long as the file is. None: another process holds it.
+    /// Takes the lock, which lasts as long as the file is open. None: another process has it.
     pub(crate) fn lock(&self) -> io::Result<Option<File>> {
         let mut options = OpenOptions::new();
         let path = self.0.join("lock");
@@ -59,7 +59,7 @@ impl Folder {
         segment_path(&self.0, number)
     }
 
-    /// The segment that will be the next, before it has a number.
+    /// The next segment, before it has a number.
     pub(crate) fn next(&self) -> PathBuf {
         self.segments().join("next")
     }
@@ -68,8 +68,8 @@ impl Folder {
         self.0.join("quarantine").join(format!("{number:016}.{EXTENSION}"))
     }
 
-    /// A piece of the file of checkpoints, by its place there.
-    pub(crate) fn quarantined_note(&self, at: usize) -> PathBuf {
+    /// A quarantined piece of the checkpoint file, by its offset.
+    pub(crate) fn quarantined_notes(&self, at: usize) -> PathBuf {
         self.0.join("quarantine").join(format!("checkpoints-{at:016}"))
     }
 
@@ -77,7 +77,7 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// In order.
+    /// The segment numbers in order.
     pub(crate) fn segment_numbers(&self) -> io::Result<Vec<u64>> {
         segment_numbers(&self.segments())
     }
@@ -87,7 +87,7 @@ pub(crate) fn segment_path(folder: &Path, number: u64) -> PathBuf {
     folder.join("segments").join(format!("{number:016}.{EXTENSION}"))
 }
 
-/// The numbers of the segments in a folder, in order. A file of any other name is none.
+/// The segment numbers in a directory, in order. Ignores files with other names.
 pub(crate) fn segment_numbers(segments: &Path) -> io::Result<Vec<u64>> {
     let mut numbers = Vec::new();
     for entry in fs::read_dir(segments)? {

@@ -1,8 +1,8 @@
-//! The bytes of a segment: a header, then frames. `docs/reference/journal-format.md` says the same for other
-//! implementations. Pure functions; files are others' to read and write.
+//! The bytes of a segment: a header, then frames. Pure functions without file access.
 //!
-//! All numbers are little-endian. The header is the first link of its segment's chain: the first frame's `prev` is the
-//! header's own leaf hash, and the header's `prev` is the last leaf of the segment before.
+//! `docs/reference/journal-format.md` describes the format for other implementations. All numbers are
+//! little-endian. The header is the first link of its segment's chain: the first frame's `prev` is the
+//! header's leaf hash, and the header's `prev` is the last leaf of the previous segment.
 
 use ring::digest::{Context, SHA256};
 use std::fmt;
@@ -12,20 +12,20 @@ pub const FORMAT: u32 = 1;
 pub const HEADER_BYTES: usize = 256;
 /// Length, checksum, sequence number, previous hash.
 pub const FRAME_HEAD_BYTES: usize = 48;
-/// Long inputs lie beside the log, so a record is much shorter; a longer length is a broken one.
+/// Maximum payload. Long inputs are blobs, so records are much shorter; a longer length is corrupt.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
-/// SHA-256, of whatever.
+/// A SHA-256 hash.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Hash(pub [u8; 32]);
 
 impl Hash {
-    /// Of a leaf of an RFC 6962 tree whose data are these parts, one after the other.
+    /// The hash of an RFC 6962 leaf whose data is the concatenation of these parts.
     pub fn leaf(parts: &[&[u8]]) -> Hash {
         Hash::prefixed(0, parts)
     }
 
-    /// Of a node above two others.
+    /// The hash of an inner node.
     pub fn node(left: &Hash, right: &Hash) -> Hash {
         Hash::prefixed(1, &[&left.0, &right.0])
     }
@@ -50,62 +50,69 @@ impl fmt::Debug for Hash {
     }
 }
 
-/// Why a segment was begun.
+/// The reason why a segment was started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Began {
+pub enum StartReason {
     /// The log is new.
     First = 1,
-    /// The one before was full, or old enough.
+    /// The previous one was full or old enough.
     Rotated = 2,
-    /// A process took the log over from one that had closed it.
+    /// A process opened a log that was closed properly.
     Reopened = 3,
-    /// And from one that had not.
+    /// A process opened a log that was not closed.
     Recovered = 4,
-    /// The disk failed for the one before: its frames from `first_seq` on stand here again, and do not count there.
+    /// The disk failed: this segment repeats the previous one's frames from `first_seq` on, which do not
+    /// count there.
     Abandoned = 5,
 }
 
-impl Began {
-    fn of(byte: u8) -> Option<Began> {
-        [Began::First, Began::Rotated, Began::Reopened, Began::Recovered, Began::Abandoned]
-            .into_iter()
-            .find(|began| *began as u8 == byte)
+impl StartReason {
+    fn of(byte: u8) -> Option<StartReason> {
+        [
+            StartReason::First,
+            StartReason::Rotated,
+            StartReason::Reopened,
+            StartReason::Recovered,
+            StartReason::Abandoned,
+        ]
+        .into_iter()
+        .find(|began| *began as u8 == byte)
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     pub node: [u8; 16],
-    /// The kernel's boot id: monotonic times of records compare within one.
+    /// The kernel's boot id. Monotonic times of records compare within one boot.
     pub boot: [u8; 16],
     /// The Ed25519 key that signs checkpoints and gap records from here on.
     pub key: [u8; 32],
     /// Counts from one.
     pub segment: u64,
-    /// Of the frame that comes first, or will.
+    /// The number of the first frame, present or future.
     pub first_seq: u64,
-    /// The last leaf of the segment before; zeros for the first.
+    /// The last leaf of the previous segment; zeros for the first.
     pub prev: Hash,
-    /// Of the whole segment before, its header included; zeros for the first.
+    /// The root of the whole previous segment with its header; zeros for the first.
     pub prev_root: Hash,
-    /// Frames that count in the segment before.
+    /// Frames that count in the previous segment.
     pub prev_frames: u64,
     pub created_unix_ns: i64,
-    pub began: Began,
+    pub began: StartReason,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    #[error("it is no segment of a journal")]
+    #[error("it is not a segment of a journal")]
     NoSegment,
-    #[error("it has format {0}; this build reads {FORMAT}")]
+    #[error("it has format {0}; this build reads format {FORMAT}")]
     Newer(u32),
     #[error("it ends inside its header, or the header's checksum is wrong")]
     HeaderBroken,
-    #[error("the frame ends beyond the file")]
+    #[error("the frame ends after the end of the file")]
     Short,
-    #[error("the frame's length is {0}, more than any record has")]
+    #[error("the frame's length is {0}, more than the maximum of a record")]
     Length(u32),
     #[error("the frame's checksum is wrong")]
     Checksum,
@@ -155,7 +162,7 @@ impl Header {
         }
         let [began, ..] = take::<4>(&mut rest);
         Ok(Header {
-            began: Began::of(began).ok_or(FormatError::HeaderBroken)?,
+            began: StartReason::of(began).ok_or(FormatError::HeaderBroken)?,
             node: take(&mut rest),
             boot: take(&mut rest),
             key: take(&mut rest),
@@ -168,7 +175,7 @@ impl Header {
         })
     }
 
-    /// What the first frame's `prev` is.
+    /// The `prev` of the first frame.
     pub fn leaf(&self) -> Hash {
         Hash::leaf(&[&self.encode()])
     }
@@ -188,7 +195,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// The frame that begins here; none: zeros, so nothing was written here yet, or the end.
+    /// Decodes the frame at the start of `bytes`. None: zeros (nothing written yet) or the end.
     pub fn decode(bytes: &'a [u8]) -> Result<Option<Frame<'a>>, FormatError> {
         let Some(head) = bytes.first_chunk::<FRAME_HEAD_BYTES>() else {
             return if bytes.iter().all(|byte| *byte == 0) { Ok(None) } else { Err(FormatError::Short) };
@@ -211,18 +218,18 @@ impl<'a> Frame<'a> {
         Ok(Some(Frame { seq, prev: Hash(take(&mut rest)), payload: &bytes[FRAME_HEAD_BYTES..end] }))
     }
 
-    /// Of the tree of its segment, and what the next frame's `prev` is.
+    /// The leaf in the segment's tree, and the `prev` of the next frame.
     pub fn leaf(&self) -> Hash {
         Hash::leaf(&[&self.seq.to_le_bytes(), &self.prev.0, self.payload])
     }
 
-    /// Bytes that it takes in its segment.
+    /// The frame's size in its segment, in bytes.
     pub fn length(&self) -> usize {
         FRAME_HEAD_BYTES + self.payload.len()
     }
 }
 
-/// Appends a frame, and gives its leaf.
+/// Appends a frame and returns its leaf.
 pub fn frame_into(out: &mut Vec<u8>, seq: u64, prev: &Hash, payload: &[u8]) -> Hash {
     let start = out.len();
     out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
@@ -250,7 +257,7 @@ mod tests {
             prev_root: Hash([7; 32]),
             prev_frames: 8,
             created_unix_ns: 9,
-            began: Began::Rotated,
+            began: StartReason::Rotated,
         }
     }
 

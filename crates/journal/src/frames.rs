@@ -1,6 +1,6 @@
-//! Walks the frames of one segment through a sliding buffer, so that a segment of any length takes a few MiB of memory.
+//! Reads the frames of one segment through a sliding buffer of a few MiB.
 //!
-//! Says what stands where; judges neither chain nor order. No length that it reads is trusted before the checksum is.
+//! Reports what is at each offset; checks neither chain nor order. Trusts no length before its checksum.
 
 use crate::format::{FRAME_HEAD_BYTES, FormatError, Frame, HEADER_BYTES, Header, PAYLOAD_BYTES_MAX};
 use std::fs::File;
@@ -9,15 +9,15 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 const CHUNK_BYTES: usize = 256 << 10;
-/// The search for a later frame may check this many times what it searches through, and a little more for short files.
+/// A search may checksum this many times the bytes that it searches, plus a little for short files.
 const SEARCH_FACTOR: u64 = 8;
 const SEARCH_LEAST: u64 = 16 << 20;
 
-/// Bytes that can be read at a place.
+/// Bytes that can be read at an offset.
 pub trait Source {
     fn length(&self) -> io::Result<u64>;
 
-    /// Fills `into` as far as there is something; shorter only at the end.
+    /// Fills `into`; returns less only at the end.
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
 }
 
@@ -53,7 +53,7 @@ impl Source for File {
     }
 }
 
-/// What stands at the next place.
+/// The next item of a segment.
 #[derive(Debug, PartialEq)]
 pub enum Step<'a> {
     Frame {
@@ -64,35 +64,35 @@ pub enum Step<'a> {
     End {
         at: u64,
     },
-    /// The walk stays here until it is moved.
+    /// A bad frame. The reader stays here until it is moved.
     Bad {
         at: u64,
         error: FormatError,
     },
 }
 
-/// The outcome of a search for a frame.
+/// The result of a search for a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     At(u64),
     Nothing,
-    /// It would have taken too long: what is here was made to look like frames.
+    /// The search took too long: the bytes were crafted to look like frames.
     GaveUp,
 }
 
 pub struct Frames<S> {
     source: S,
-    /// Nothing is read from here on.
+    /// Reading ends here.
     end: u64,
     at: u64,
     buffer: Vec<u8>,
-    /// What of the buffer is filled, and where in the source it begins.
+    /// The filled part of the buffer, and its offset in the source.
     filled: usize,
     base: u64,
 }
 
 impl<S: Source> Frames<S> {
-    /// From the first frame to `end`, or to where the source ends now.
+    /// Reads from the first frame to `end`, or to the current end of the source.
     pub fn new(source: S, end: Option<u64>) -> io::Result<Frames<S>> {
         let length = source.length()?;
         let end = end.map_or(length, |end| end.min(length));
@@ -103,12 +103,12 @@ impl<S: Source> Frames<S> {
         Ok(Header::decode(self.bytes(0, HEADER_BYTES)?))
     }
 
-    /// Where the next step will be.
+    /// The offset of the next step.
     pub fn at(&self) -> u64 {
         self.at
     }
 
-    /// Where reading ends.
+    /// The offset where reading ends.
     pub fn end(&self) -> u64 {
         self.end
     }
@@ -122,7 +122,7 @@ impl<S: Source> Frames<S> {
         let head = self.bytes(at, FRAME_HEAD_BYTES)?;
         let length = head.first_chunk().map_or(0, |length| u32::from_le_bytes(*length) as usize);
         let least = FRAME_HEAD_BYTES + length.min(PAYLOAD_BYTES_MAX);
-        // Decoded twice where the frame is good: borrows of the buffer end before the place is moved.
+        // A good frame is decoded twice: borrows of the buffer must end before the position moves.
         let length = match Frame::decode(self.bytes(at, least)?) {
             Ok(None) => return Ok(Step::End { at }),
             Err(error) => return Ok(Step::Bad { at, error }),
@@ -135,7 +135,7 @@ impl<S: Source> Frames<S> {
         Ok(Step::Frame { at, frame })
     }
 
-    /// The first byte from `at` on that is not zero.
+    /// The first non-zero byte at or after `at`.
     pub fn not_zero(&mut self, mut at: u64) -> io::Result<Option<u64>> {
         while at < self.end {
             let bytes = self.bytes(at, 1)?;
@@ -150,9 +150,9 @@ impl<S: Source> Frames<S> {
         Ok(None)
     }
 
-    /// The first place from `at` on where a whole frame stands whose number is among `seqs`.
+    /// The first offset at or after `at` with a whole frame numbered within `seqs`.
     ///
-    /// The number is looked at before the checksum, because almost no other place has a likely one.
+    /// The number is checked before the checksum, because almost no other offset has a plausible one.
     pub fn search(&mut self, mut at: u64, seqs: Range<u64>) -> io::Result<Found> {
         let mut budget = SEARCH_LEAST.max(SEARCH_FACTOR * self.end.saturating_sub(at));
         while at + FRAME_HEAD_BYTES as u64 <= self.end {
@@ -188,12 +188,12 @@ impl<S: Source> Frames<S> {
         Ok(Found::Nothing)
     }
 
-    /// All that is at hand from `from` on: at least so many bytes, unless the end is nearer.
+    /// The buffered bytes from `from` on: at least `least`, unless the end is nearer.
     fn bytes(&mut self, from: u64, least: usize) -> io::Result<&[u8]> {
         let held = self.base..self.base + self.filled as u64;
         let wanted = (from + least as u64).min(self.end);
         if !held.contains(&from) || wanted > held.end {
-            // What is here already moves to the front; the rest is read behind it.
+            // Buffered bytes move to the front; the rest is read after them.
             let kept = if held.contains(&from) { (from - self.base) as usize..self.filled } else { 0..0 };
             let length = kept.len();
             self.buffer.copy_within(kept, 0);
@@ -205,7 +205,7 @@ impl<S: Source> Frames<S> {
             let read = self.source.read_at(from + length as u64, &mut self.buffer[length..room])?;
             self.filled = length + read;
             if read < room - length {
-                // The file became shorter under way: it ends here.
+                // The file became shorter meanwhile: it ends here.
                 self.end = self.base + self.filled as u64;
             }
         }
@@ -214,7 +214,7 @@ impl<S: Source> Frames<S> {
     }
 }
 
-/// Of bytes that were decoded just now, so that their checksum need not be made again.
+/// The frame of bytes that were just decoded, without a second checksum.
 fn head_of(bytes: &[u8]) -> Frame<'_> {
     let (head, payload) = bytes.split_at(FRAME_HEAD_BYTES);
     let seq = u64::from_le_bytes(*head[8..].first_chunk().expect("a head is longer"));

@@ -1,18 +1,19 @@
-//! Legal holds, and what the log holds of one subject: whether it may be erased, and how many records that concerns.
+//! Legal holds, and the log's facts about one subject.
 //!
-//! A hold and its release are records; what is in force follows from them. Reads the log; not for a lane.
+//! Answers whether a subject may be erased and how many records that affects. A hold and its release are
+//! records; the holds in force follow from them. Reads the log, so a lane must not call it.
 
 use crate::format::Hash;
-use crate::gist::Gist;
 use crate::keys::{Stored, walk_subjects};
 use crate::log::{Log, LogError, head_of_record};
+use crate::record_facts::RecordFacts;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Since which record nothing before is open any more, by the subject's token.
+/// The number of each subject's last erasure record, by token. Earlier records cannot be decrypted.
 pub type Erasures = BTreeMap<Hash, u64>;
 
-/// A hold in force. Without a decision it covers all of them; without `from` or `to` it is open on that side.
+/// A hold in force. No decision means all of them; no `from` or `to` leaves that side open.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Hold {
     pub name: String,
@@ -27,20 +28,20 @@ pub struct Hold {
 }
 
 impl Hold {
-    fn of(gist: Gist) -> Hold {
+    fn of(record: RecordFacts) -> Hold {
         Hold {
-            name: gist.name.unwrap_or_default(),
-            by: gist.by.unwrap_or_default(),
-            why: gist.why.unwrap_or_default(),
-            decision: gist.decision,
-            from: gist.from,
-            to: gist.to,
-            at: gist.at.unwrap_or_default(),
-            seq: gist.seq,
+            name: record.name.unwrap_or_default(),
+            by: record.by.unwrap_or_default(),
+            why: record.why.unwrap_or_default(),
+            decision: record.decision,
+            from: record.from,
+            to: record.to,
+            at: record.at.unwrap_or_default(),
+            seq: record.seq,
         }
     }
 
-    /// Whether it covers a record. What cannot be told apart is covered.
+    /// Whether it covers a record. Treats an unknown decision or time as covered.
     fn covers(&self, decision: Option<&str>, at: Option<i64>) -> bool {
         let in_time =
             at.is_none_or(|at| self.from.is_none_or(|from| at >= from) && self.to.is_none_or(|to| at < to));
@@ -49,49 +50,49 @@ impl Hold {
     }
 }
 
-/// What the log has of one subject.
+/// The log's facts about one subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SubjectFacts {
     /// Decisions and failures since its last erasure.
     pub records: u64,
-    /// Those before it.
+    /// Records before the last erasure.
     pub erased: u64,
     /// Holds in force that cover one of `records`.
     pub held: Vec<Hold>,
 }
 
 impl Log {
-    /// Oldest first.
+    /// The holds in force, oldest first.
     pub fn holds(&mut self) -> Result<Vec<Hold>, LogError> {
         let mut holds = Vec::new();
-        self.gists(&is_hold, &mut |gist| follow(&mut holds, gist))?;
+        self.record_facts(&is_hold, &mut |record| follow(&mut holds, record))?;
         Ok(holds)
     }
 
-    /// The last erasure of each subject that has one. Needs no key.
+    /// The last erasure of each erased subject. Needs no key.
     pub fn erasures(&mut self) -> Result<Erasures, LogError> {
         let mut any = false;
         let walked = walk_subjects(self.folder(), |stored, _, _| any |= stored == Stored::Erased);
         let mut erasures = BTreeMap::new();
-        // A copy without keys does not say it: all records are looked at.
+        // A copy without keys cannot tell, so read all records.
         if any || walked.is_err() {
-            self.gists(&|payload| is_kind(payload, &["erased"]), &mut |gist| {
-                if let ("erased", Some(subject)) = (gist.kind.as_str(), gist.subject) {
-                    erasures.insert(subject, gist.seq);
+            self.record_facts(&|payload| is_kind(payload, &["erased"]), &mut |record| {
+                if let ("erased", Some(subject)) = (record.kind.as_str(), record.subject) {
+                    erasures.insert(subject, record.seq);
                 }
             })?;
         }
         Ok(erasures)
     }
 
-    /// The decisions that ever served here, and `name` where a record of it is left.
+    /// The decisions that ever served here, and `name` if a record of it remains.
     pub(crate) fn decisions(&mut self, name: &str) -> Result<BTreeSet<String>, LogError> {
         let mut decisions = BTreeSet::new();
         let names = |payload: &[u8]| payload.windows(name.len()).any(|part| part == name.as_bytes());
         let wanted = |payload: &[u8]| is_kind(payload, &["served"]) || (!name.is_empty() && names(payload));
-        self.gists(&wanted, &mut |gist| {
-            if matches!(gist.kind.as_str(), "served" | "decision" | "failed" | "tensors") {
-                decisions.extend(gist.decision);
+        self.record_facts(&wanted, &mut |record| {
+            if matches!(record.kind.as_str(), "served" | "decision" | "failed" | "tensors") {
+                decisions.extend(record.decision);
             }
         })?;
         Ok(decisions)
@@ -100,12 +101,15 @@ impl Log {
     pub(crate) fn subject(&mut self, token: &Hash) -> Result<SubjectFacts, LogError> {
         let names = |payload: &[u8]| payload.windows(32).any(|part| part == token.0);
         let (mut holds, mut records, mut erased) = (Vec::new(), Vec::new(), 0);
-        self.gists(&|payload| is_hold(payload) || names(payload), &mut |gist| match gist.kind.as_str() {
-            "erased" if gist.subject == Some(*token) => erased += records.drain(..).count() as u64,
-            "decision" | "failed" if gist.subject == Some(*token) => {
-                records.push((gist.decision, gist.at));
+        self.record_facts(&|payload| is_hold(payload) || names(payload), &mut |record| match record
+            .kind
+            .as_str()
+        {
+            "erased" if record.subject == Some(*token) => erased += records.drain(..).count() as u64,
+            "decision" | "failed" if record.subject == Some(*token) => {
+                records.push((record.decision, record.at));
             }
-            _ => follow(&mut holds, gist),
+            _ => follow(&mut holds, record),
         })?;
         let covers = |hold: &Hold| records.iter().any(|(decision, at)| hold.covers(decision.as_deref(), *at));
         holds.retain(covers);
@@ -121,12 +125,12 @@ fn is_kind(payload: &[u8], kinds: &[&str]) -> bool {
     head_of_record(payload).is_some_and(|(kind, _)| kinds.contains(&kind))
 }
 
-/// Keeps the holds in force as records come by.
-fn follow(holds: &mut Vec<Hold>, gist: Gist) {
-    if gist.holds() {
-        holds.retain(|hold| Some(&hold.name) != gist.name.as_ref());
-        if gist.kind == "hold" {
-            holds.push(Hold::of(gist));
+/// Updates the holds in force with one record.
+fn follow(holds: &mut Vec<Hold>, record: RecordFacts) {
+    if record.holds() {
+        holds.retain(|hold| Some(&hold.name) != record.name.as_ref());
+        if record.kind == "hold" {
+            holds.push(Hold::of(record));
         }
     }
 }

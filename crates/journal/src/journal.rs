@@ -1,27 +1,28 @@
-//! A journal that is open: the recorder of a server, and what other threads append to. Opening it takes the folder's lock,
-//! makes good what a crash has left, and starts the thread that writes.
+//! An open journal: the server's recorder, and the interface for other threads.
+//!
+//! Opening it takes the directory's lock, repairs what a crash left, and starts the writer thread.
 
 use crate::blobs::Blobs;
 use crate::counts::JournalCounts;
 use crate::disk::{Disk, RealDisk};
 use crate::error::JournalError;
 use crate::folder::Folder;
-use crate::keys::{KekPlace, Keys};
+use crate::keys::{KekSource, Keys};
 use crate::lane::JournalLane;
 use crate::node::Node;
-use crate::opening::{self, Notes};
-use crate::payload::{self, Beside};
+use crate::payload::{self, SideFiles};
+use crate::recovery::{self, Notes};
 use crate::settings::JournalSettings;
-use crate::shared::{Letter, Shared};
-use crate::writer::{SealThen, Sealed, Start, Writer};
-use flyball_core::{Entry, LaneRecorder, Recorder, Registered, Served, Unkept};
+use crate::shared::{Shared, WriterRequest};
+use crate::writer::{SealCallback, Sealed, Start, Writer};
+use flyball_core::{JournalRecord, LaneRecorder, Recorder, Registered, Served, Unavailable};
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Longer than a disk takes that will answer at all.
+/// Longer than any working disk takes.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub struct Journal {
     shared: Arc<Shared>,
     folder: Folder,
     keys: Arc<Keys>,
-    /// Held while an erasure or a hold looks at the log and is recorded.
+    /// Held while an erasure or a hold reads the log and is recorded.
     ledger: Mutex<()>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -48,18 +49,18 @@ impl Journal {
         let folder = Folder::make(&path).map_err(at())?;
         let lock = folder.lock().map_err(at())?.ok_or_else(|| JournalError::Locked(path.clone()))?;
         let node = Node::open(&*disk, &folder, settings.key.as_deref())?;
-        let kek = settings.kek.clone().unwrap_or_else(|| KekPlace::own(&path));
+        let kek = settings.kek.clone().unwrap_or_else(|| KekSource::own(&path));
         let keys = Arc::new(Keys::open_on(Arc::clone(&disk), &path, &kek, true)?);
-        let beside = Beside::new(Arc::clone(&keys), Blobs::open_on(Arc::clone(&disk), &path)?);
+        let side_files = SideFiles::new(Arc::clone(&keys), Blobs::open_on(Arc::clone(&disk), &path)?);
         let notes = Notes::read(&*disk, &folder).map_err(at())?;
-        let mut tail = opening::find_tail(&*disk, &folder, &notes)?;
+        let mut tail = recovery::find_tail(&*disk, &folder, &notes)?;
         tail.reports.extend(notes.report());
-        let sealed = opening::roots(&*disk, &folder, &tail.before).map_err(at())?;
+        let sealed = recovery::roots(&*disk, &folder, &tail.before).map_err(at())?;
         let roots = disk.open(&folder.file("roots")).map_err(at())?;
         let unix_ns = settings.wall.now_ns();
         let start = Start {
             node,
-            beside,
+            side_files,
             sealed,
             roots,
             lock,
@@ -72,7 +73,7 @@ impl Journal {
         };
         let shared = Arc::new(Shared::new(&settings));
         let writer = Writer::begin(start, settings, Arc::clone(&shared)).map_err(at())?;
-        opening::forget_cut(&*disk, &folder).map_err(at())?;
+        recovery::forget_cut(&*disk, &folder).map_err(at())?;
         notes.set_aside(&*disk, &folder).map_err(at())?;
         let watched = Arc::clone(&shared);
         let thread = thread::Builder::new().name("journal".into()).spawn(move || {
@@ -95,57 +96,58 @@ impl Journal {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was offered so far is in the file, or was counted as lost. Waits for the disk: not for a lane.
+    /// Waits until all offered records are in the file or counted as lost. Not for a lane: waits for the
+    /// disk.
     pub(crate) fn flush(&self) -> Result<(), JournalError> {
-        self.ask(Letter::Flush).map(drop)
+        self.ask(WriterRequest::Flush).map(drop)
     }
 
-    /// Waits until the entry is on the disk: not for a lane. Gives its sequence number.
-    pub fn append(&self, entry: Entry) -> Result<u64, JournalError> {
-        self.ask(|reply| Letter::Entry(Box::new(entry), reply))
+    /// Appends a record and waits until it is on disk. Returns its sequence number. Not for a lane.
+    pub fn append(&self, record: JournalRecord) -> Result<u64, JournalError> {
+        self.ask(|reply| WriterRequest::Append(Box::new(record), reply))
     }
 
-    /// Seals the open segment now, where it has a record. Waits for the disk: not for a lane.
+    /// Seals the open segment now, if it has a record. Not for a lane: waits for the disk.
     pub fn seal(&self) -> Result<Sealed, JournalError> {
         self.ask(|reply: SyncSender<_>| {
-            Letter::Seal(SealThen::new(move |sealed| {
+            WriterRequest::Seal(SealCallback::new(move |sealed| {
                 let _ = reply.try_send(sealed);
             }))
         })
     }
 
-    /// And without waiting: `then` is told on the writer's thread, and must not wait for anything itself.
+    /// Seals without waiting: calls `then` on the writer's thread, where it must not block.
     pub fn seal_then(
         &self,
-        then: impl FnOnce(Result<Sealed, Unkept>) + Send + 'static,
-    ) -> Result<(), Unkept> {
-        self.shared.post(Letter::Seal(SealThen::new(then)))
+        then: impl FnOnce(Result<Sealed, Unavailable>) + Send + 'static,
+    ) -> Result<(), Unavailable> {
+        self.shared.post(WriterRequest::Seal(SealCallback::new(then)))
     }
 
     pub fn counts(&self) -> JournalCounts {
         self.shared.counts()
     }
 
-    /// Brings all to the disk that was offered, seals it, and signs a last checkpoint. Whoever comes later is refused.
+    /// Brings all offered records to disk, seals them, and signs a last checkpoint. Later calls are rejected.
     pub fn close(&self) {
         self.shared.close();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
-            tracing::error!("the journal's writer ended with a panic");
+            tracing::error!("the journal's writer panicked");
         }
     }
 
     fn ask<T>(
         &self,
-        letter: impl FnOnce(SyncSender<Result<T, Unkept>>) -> Letter,
+        letter: impl FnOnce(SyncSender<Result<T, Unavailable>>) -> WriterRequest,
     ) -> Result<T, JournalError> {
         let (reply, answer) = sync_channel(1);
-        if let Some(why) = self.shared.unkept() {
-            return Err(JournalError::Unkept(why));
+        if let Some(why) = self.shared.unavailable() {
+            return Err(JournalError::Unavailable(why));
         }
-        self.shared.post(letter(reply)).map_err(JournalError::Unkept)?;
+        self.shared.post(letter(reply)).map_err(JournalError::Unavailable)?;
         match answer.recv_timeout(ANSWER_MAX) {
-            Ok(kept) => kept.map_err(JournalError::Unkept),
+            Ok(kept) => kept.map_err(JournalError::Unavailable),
             Err(_) => Err(JournalError::NoAnswer),
         }
     }
@@ -162,31 +164,34 @@ impl Recorder for Journal {
         Box::new(JournalLane::new(Arc::clone(&self.shared), lane))
     }
 
-    /// Written again later, where it cannot be now.
+    /// Written later if it cannot be written now.
     fn served(&self, served: Served) {
         let decision = served.decision.clone();
         let (reply, answer) = sync_channel(1);
-        let posted = self.shared.post(Letter::Served(Box::new(served), reply)).map_err(JournalError::Unkept);
+        let posted = self
+            .shared
+            .post(WriterRequest::Served(Box::new(served), reply))
+            .map_err(JournalError::Unavailable);
         let kept = posted.and_then(|()| match answer.recv_timeout(ANSWER_MAX) {
-            Ok(kept) => kept.map_err(JournalError::Unkept),
+            Ok(kept) => kept.map_err(JournalError::Unavailable),
             Err(_) => Err(JournalError::NoAnswer),
         });
         if let Err(error) = kept {
-            tracing::error!(decision, %error, "how a decision serves is not in the journal yet");
+            tracing::error!(decision, %error, "the journal does not contain a decision's serving document yet");
         }
     }
 
-    /// Not written again later: the next snapshot names a later event.
+    /// Not retried: the next snapshot names a later event.
     fn registered(&self, registered: Registered) {
-        let entry = payload::registered(&registered, self.shared.wall.now_ns());
-        if let Err(error) = self.append(entry) {
+        let record = payload::registered(&registered, self.shared.wall.now_ns());
+        if let Err(error) = self.append(record) {
             let sequence = registered.sequence;
-            tracing::error!(sequence, %error, "which event of the registry serves is not in the journal");
+            tracing::error!(sequence, %error, "the journal does not contain the registry event that serves now");
         }
     }
 }
 
-/// Whoever waits is told when the writer ends, however it does.
+/// Notifies waiting threads when the writer ends, for whatever reason.
 struct End(Arc<Shared>);
 
 impl Drop for End {

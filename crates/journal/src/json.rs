@@ -1,12 +1,12 @@
-//! A record as JSON: what Python, people and exporters see. `docs/reference/decision-records.md` lists the keys.
+//! Renders a record as JSON for Python, people and exporters.
 //!
-//! Reads any bytes to an end: no length in them is trusted, and what is nested too deep is refused. Knows the form of a
-//! record, not what it means.
+//! `docs/reference/decision-records.md` lists the keys. Accepts any bytes: trusts no length in them and
+//! rejects deep nesting. Knows the form of a record, not its meaning.
 
 mod value;
 
 use crate::format::Hash;
-use crate::keys::{Keys, Opened};
+use crate::keys::{Keys, Unsealed};
 use flyball_core::{DecisionId, Stage};
 use minicbor::Decoder;
 use minicbor::decode::Error;
@@ -15,15 +15,13 @@ use value::{map_of, value, values};
 
 #[derive(Debug, thiserror::Error)]
 pub enum RenderError {
-    #[error(
-        "the record is not as this build writes them: {0}; read it with the version that wrote it, or a newer one"
-    )]
+    #[error("this build cannot read the record: {0}; read it with the version that wrote it, or a newer one")]
     Cbor(#[from] Error),
-    #[error("the record goes on behind its end")]
+    #[error("the record has bytes after its end")]
     Longer,
 }
 
-/// What is personal is opened with the keys; without them it is said to be sealed.
+/// Renders a record. Decrypts personal data with the keys, or marks it as sealed without them.
 pub fn render(payload: &[u8], keys: Option<&Keys>) -> Result<Value, RenderError> {
     let mut decoder = Decoder::new(payload);
     let mut record = Map::new();
@@ -56,7 +54,7 @@ pub fn render(payload: &[u8], keys: Option<&Keys>) -> Result<Value, RenderError>
     if decoder.position() < payload.len() {
         return Err(RenderError::Longer);
     }
-    // A gap has two times; it was told at the later one.
+    // A gap has two times; it was reported at the later one.
     if !record.contains_key("at")
         && let Some(to) = record.get("to").and_then(Value::as_i64)
     {
@@ -65,7 +63,7 @@ pub fn render(payload: &[u8], keys: Option<&Keys>) -> Result<Value, RenderError>
     if let Some(sealed) = personal {
         let erased = record.get("kind").is_some_and(|kind| kind == "erased");
         let opened = keys.map(|keys| {
-            // The reason of an erasure is under a key of its record's own.
+            // The reason of an erasure is under a key of its own record.
             let token = if erased { keys.token(&[], id) } else { subject };
             keys.open_personal(&token, id, sealed)
         });
@@ -74,19 +72,19 @@ pub fn render(payload: &[u8], keys: Option<&Keys>) -> Result<Value, RenderError>
     Ok(Value::Object(record))
 }
 
-/// Puts what was personal where it came from, or says why not.
+/// Puts decrypted personal data back in its place, or states why it cannot.
 fn reveal(
     record: &mut Map<String, Value>,
-    opened: Option<Result<Opened, crate::KeyError>>,
+    opened: Option<Result<Unsealed, crate::KeyError>>,
 ) -> Result<(), RenderError> {
     let state = match opened {
         None => "sealed",
-        Some(Ok(Opened::Erased)) => "erased",
+        Some(Ok(Unsealed::Erased)) => "erased",
         Some(Err(error)) => {
             record.insert("personal_error".to_owned(), json!(error.to_string()));
             "sealed"
         }
-        Some(Ok(Opened::Plain(plain))) => {
+        Some(Ok(Unsealed::Plain(plain))) => {
             let mut decoder = Decoder::new(&plain);
             for _ in 0..map_of(&mut decoder)? {
                 match decoder.str()? {
@@ -102,7 +100,7 @@ fn reveal(
                     }
                     _ => {
                         return Err(
-                            Error::message("input, features, row and why are what is personal").into()
+                            Error::message("only input, features, row and why can be personal").into()
                         );
                     }
                 }
@@ -114,7 +112,7 @@ fn reveal(
     Ok(())
 }
 
-/// Adds what was personal of a part to it, and the names of that under `names`.
+/// Adds the personal fields of a part and lists their keys under `names`.
 fn merge(
     record: &mut Map<String, Value>,
     part: &str,
@@ -122,7 +120,7 @@ fn merge(
     personal: Value,
 ) -> Result<(), RenderError> {
     let Value::Object(personal) = personal else {
-        return Err(Error::message("what is personal must be a map").into());
+        return Err(Error::message("personal data must be a map").into());
     };
     record.insert(names.to_owned(), json!(personal.keys().collect::<Vec<_>>()));
     match record.entry(part).or_insert_with(|| json!({})) {
@@ -132,7 +130,7 @@ fn merge(
     Ok(())
 }
 
-/// Pairs whose values stand in the log without their names.
+/// Renders pairs whose values are stored without names.
 fn pair(key: &str, decoder: &mut Decoder<'_>) -> Result<Value, Error> {
     match key {
         "document" | "policy" | "schema" | "runtime" | "deployment" | "hash" => digest(decoder),
@@ -143,7 +141,7 @@ fn pair(key: &str, decoder: &mut Decoder<'_>) -> Result<Value, Error> {
             }
             Ok(Value::Object(features))
         }
-        // Those of a gap are counts by label.
+        // The reasons of a gap are counts by label.
         "reasons" if decoder.datatype()? == minicbor::data::Type::Array => {
             values(decoder, |decoder| named(decoder, ["code", "field", "contribution"]))
         }
@@ -171,7 +169,7 @@ fn pair(key: &str, decoder: &mut Decoder<'_>) -> Result<Value, Error> {
     }
 }
 
-/// An array of as many values as there are names.
+/// Reads an array with one value for each name.
 fn named<const N: usize>(decoder: &mut Decoder<'_>, names: [&str; N]) -> Result<Value, Error> {
     value::array_of(decoder, N as u64)?;
     let mut object = Map::new();
@@ -186,10 +184,10 @@ fn digest(decoder: &mut Decoder<'_>) -> Result<Value, Error> {
 }
 
 fn fixed<const N: usize>(decoder: &mut Decoder<'_>) -> Result<[u8; N], Error> {
-    decoder.bytes()?.try_into().map_err(|_| Error::message(format!("{N} bytes must stand here")))
+    decoder.bytes()?.try_into().map_err(|_| Error::message(format!("expected {N} bytes")))
 }
 
-/// RFC 3339; null where the calendar has no such time.
+/// Formats RFC 3339; null for a time outside the calendar.
 fn time(unix_ns: i64) -> Value {
     jiff::Timestamp::from_nanosecond(i128::from(unix_ns)).map_or(Value::Null, |time| json!(time.to_string()))
 }

@@ -1,22 +1,23 @@
-//! What is personal in records is encrypted under its subject's key, and the subjects' keys under one that is kept
-//! elsewhere. Who deletes a subject's key has erased all that was recorded of them, and the chain still holds.
+//! Encryption of personal data under one key for each subject.
 //!
-//! Knows keys, tokens and ciphertexts; neither records nor what is personal in them.
+//! The subjects' keys are encrypted under a key that is stored elsewhere. Deleting a subject's key erases
+//! everything recorded of that subject, and the hash chain stays valid. Knows keys, tokens and ciphertexts;
+//! not records nor which data is personal.
 
-mod place;
+mod kek_source;
 mod seal;
 mod subjects;
 
-pub use place::KekPlace;
-pub(crate) use place::mode_refused;
-pub use seal::Opened;
+pub use kek_source::KekSource;
+pub(crate) use kek_source::mode_refused;
+pub use seal::Unsealed;
 pub(crate) use subjects::{Stored, walk as walk_subjects};
 
 use crate::Hash;
 use crate::disk::{Disk, RealDisk};
 use crate::folder::segment_numbers;
 use flyball_core::DecisionId;
-use place::Kek;
+use kek_source::Kek;
 use quick_cache::sync::Cache;
 use seal::{Dek, Secrets};
 use std::io;
@@ -24,39 +25,39 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use subjects::{State, Subjects};
 
-/// Of the subjects that come most often; another one's key is read from the file.
+/// Cached keys of the most frequent subjects; others are read from the file.
 const DEKS_KEPT: usize = 100_000;
 
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    #[error("'{0}' is no place of a key; write file:PATH, env:NAME or command:PROGRAM ARGUMENT…")]
+    #[error("'{0}' is not a source of a key; write file:PATH, env:NAME or command:PROGRAM ARGUMENT…")]
     Place(String),
-    #[error("the key-encryption key cannot be had from {place}: {why}")]
+    #[error("cannot get the key-encryption key from {place}: {why}")]
     NoKek { place: String, why: String },
     #[error(
-        "{} was written under another key-encryption key than the one from {place}; give the one it was begun with",
+        "{} was written under another key-encryption key than the one from {place}; give the original key",
         path.display()
     )]
     OtherKek { path: PathBuf, place: String },
     #[error("{}: {cause}", path.display())]
     Io { path: PathBuf, cause: io::Error },
-    #[error("{} is no file of subjects' keys; restore it from a copy", .0.display())]
+    #[error("{} is not a file of subjects' keys; restore it from a copy", .0.display())]
     NoSubjects(PathBuf),
-    #[error("{} is missing or empty, and records are there that need it; restore it from a copy", .0.display())]
+    #[error("{} is missing or empty, but the journal has records that need it; restore it from a copy", .0.display())]
     LostSubjects(PathBuf),
-    #[error("there is no key for {0} in the file of subjects; restore it from a copy")]
+    #[error("the file of subjects has no key for {0}; restore it from a copy")]
     NoKey(Hash),
-    #[error("what is personal in the record does not open with its subject's key: it was changed")]
+    #[error("the record's personal data does not decrypt with its subject's key: it was changed")]
     Changed,
-    #[error("there are {0} subjects' keys, as many as a journal may hold; begin a new journal")]
+    #[error("the journal has {0} subjects' keys, which is the maximum; start a new journal")]
     TooMany(u32),
-    #[error("the system gives no random numbers")]
+    #[error("the system provides no random numbers")]
     NoRandom,
-    #[error("the keys were opened to read")]
+    #[error("the keys are open for reading only")]
     ReadOnly,
 }
 
-/// The subjects' keys of one journal. Any thread may ask.
+/// The subjects' keys of one journal. Usable from any thread.
 pub struct Keys {
     secrets: Secrets,
     cache: Cache<Hash, Dek>,
@@ -64,16 +65,17 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// For the journal's one writer. `create`: the folder's own key-encryption key is made where it is the place and has
-    /// none yet.
-    pub fn open(folder: &Path, place: &KekPlace, create: bool) -> Result<Keys, KeyError> {
+    /// Opens the keys for the journal's one writer.
+    ///
+    /// `create` generates the directory's own key-encryption key if that is the source and none exists yet.
+    pub fn open(folder: &Path, place: &KekSource, create: bool) -> Result<Keys, KeyError> {
         Keys::open_on(Arc::new(RealDisk), folder, place, create)
     }
 
     pub(crate) fn open_on(
         disk: Arc<dyn Disk>,
         folder: &Path,
-        place: &KekPlace,
+        place: &KekSource,
         create: bool,
     ) -> Result<Keys, KeyError> {
         let path = subjects::path(folder);
@@ -81,7 +83,7 @@ impl Keys {
         if new && log_begun(folder) {
             return Err(KeyError::LostSubjects(path));
         }
-        // A new key would not open what is there.
+        // A new key could not open the existing data.
         let kek = place.read((create && new).then_some(folder))?;
         let mut subjects = Subjects::open(disk, &path, true)?;
         let secrets = Secrets::of(&kek);
@@ -92,14 +94,14 @@ impl Keys {
         Keys::with(secrets, subjects, place)
     }
 
-    /// For readers, beside a writer too.
-    pub fn read_only(folder: &Path, place: &KekPlace) -> Result<Keys, KeyError> {
+    /// Opens the keys for reading, also next to a writer.
+    pub fn read_only(folder: &Path, place: &KekSource) -> Result<Keys, KeyError> {
         let kek: Kek = place.read(None)?;
         let subjects = Subjects::open(Arc::new(RealDisk), &subjects::path(folder), false)?;
         Keys::with(Secrets::of(&kek), subjects, place)
     }
 
-    fn with(secrets: Secrets, mut subjects: Subjects, place: &KekPlace) -> Result<Keys, KeyError> {
+    fn with(secrets: Secrets, mut subjects: Subjects, place: &KekSource) -> Result<Keys, KeyError> {
         if !secrets.fits(&subjects.first()?) {
             return Err(KeyError::OtherKek { path: subjects.path.clone(), place: place.to_string() });
         }
@@ -109,7 +111,7 @@ impl Keys {
         Ok(Keys { secrets, cache: Cache::new(DEKS_KEPT), subjects: Mutex::new(subjects) })
     }
 
-    /// Under which a record names its subject. Without a subject, a record's own id is one.
+    /// The token by which a record names its subject. Without a subject, the record's id is one.
     pub fn token(&self, subject: &[u8], id: DecisionId) -> Hash {
         match subject {
             [] => self.secrets.token(id.to_string().as_bytes()),
@@ -117,8 +119,9 @@ impl Keys {
         }
     }
 
-    /// Appends the ciphertext. Once for an id: the id is the nonce. The key may be new: `flush` before the record is
-    /// written, and `sync` before it counts as kept.
+    /// Encrypts and appends the ciphertext. Call it once for an id: the id is the nonce.
+    ///
+    /// The key may be new: call `flush` before writing the record, and `sync` before it counts as durable.
     pub fn seal(
         &self,
         subject: &[u8],
@@ -149,8 +152,8 @@ impl Keys {
         Ok(dek)
     }
 
-    /// What was sealed, unless its key was erased.
-    pub fn open_personal(&self, token: &Hash, id: DecisionId, sealed: &[u8]) -> Result<Opened, KeyError> {
+    /// Decrypts sealed data, unless its key was erased.
+    pub fn open_personal(&self, token: &Hash, id: DecisionId, sealed: &[u8]) -> Result<Unsealed, KeyError> {
         let mut subjects = self.subjects();
         for again in [false, true] {
             if again && !subjects.refresh()? {
@@ -158,19 +161,20 @@ impl Keys {
             }
             let dek = subjects.live(token)?.and_then(|entry| self.secrets.unwrap(&entry));
             if let Some(plain) = dek.and_then(|dek| dek.open(token, id, sealed)) {
-                return Ok(Opened::Plain(plain));
+                return Ok(Unsealed::Plain(plain));
             }
         }
         match subjects.state(token) {
             State::Unknown => Err(KeyError::NoKey(*token)),
-            // Its subject may have come again after the erasure, under a new key.
-            State::Known { erased_once: true, .. } => Ok(Opened::Erased),
+            // The subject may have returned after the erasure, under a new key.
+            State::Known { erased_once: true, .. } => Ok(Unsealed::Erased),
             State::Known { erased_once: false, .. } => Err(KeyError::Changed),
         }
     }
 
-    /// Deletes the subject's key, for good once this has returned. Gives how many there were: none or one. After an error
-    /// the key is not used any more, and `sync` tries to delete it again.
+    /// Deletes the subject's key permanently and returns how many there were: zero or one.
+    ///
+    /// After an error the key is no longer used, and `sync` tries to delete it again.
     pub fn erase(&self, subject: &[u8]) -> Result<usize, KeyError> {
         let token = self.secrets.token(subject);
         let mut subjects = self.subjects();
@@ -180,32 +184,32 @@ impl Keys {
         Ok(usize::from(erased))
     }
 
-    /// Whether there is a key of the subject that opens something.
+    /// Whether the subject has a usable key.
     pub fn has(&self, subject: &[u8]) -> Result<bool, KeyError> {
         Ok(self.subjects().live(&self.secrets.token(subject))?.is_some())
     }
 
-    /// Whether the file that keys are written to is the one that its path names.
+    /// Whether the open key file is still the one at its path.
     pub(crate) fn in_place(&self) -> bool {
         self.subjects().in_place()
     }
 
-    /// Hands new keys to the system: they outlive this process, if not the machine.
+    /// Writes new keys to the system: they survive this process, but not the machine.
     pub fn flush(&self) -> Result<(), KeyError> {
         self.subjects().flush()
     }
 
-    /// Brings all keys to the disk. After an error they still wait, and the next time all of them are written again.
+    /// Brings all keys to disk. After an error they stay pending, and the next call writes all of them again.
     pub fn sync(&self) -> Result<(), KeyError> {
         self.subjects().sync()
     }
 
-    /// So many subjects more find room for their keys, whatever else fills the disk.
+    /// Reserves disk space for this many new subjects' keys.
     pub(crate) fn make_room(&self, subjects: u32) -> Result<(), KeyError> {
         self.subjects().make_room(subjects)
     }
 
-    /// Entries in the middle of the file that cannot be read any more.
+    /// Entries inside the file that can no longer be read.
     pub fn damaged(&self) -> u64 {
         self.subjects().damaged
     }
@@ -215,7 +219,7 @@ impl Keys {
     }
 }
 
-/// Whether there is anything of a log. The subjects' file is on the disk before the first of it.
+/// Whether any part of a log exists. The subjects' file is on disk before the first record.
 fn log_begun(folder: &Path) -> bool {
     let noted = folder.join("checkpoints").metadata().is_ok_and(|facts| facts.len() > 0);
     noted || segment_numbers(&folder.join("segments")).is_ok_and(|numbers| !numbers.is_empty())

@@ -1,21 +1,23 @@
-//! A lane's own end of the journal. Lives on the lane's thread and never waits, and calls no system but to wake a writer that
-//! sleeps. It takes a lock, for as long as a few numbers are compared, only for what is lost and for what nobody waits for.
+//! A lane's interface to the journal. Runs on the lane's thread and never waits.
+//!
+//! It makes no system call except to wake a sleeping writer. It takes a lock, for a few comparisons, only for
+//! losses and orphans.
 
-use crate::ring::{RING_BYTES_MAX, RING_ENTRIES};
+use crate::ring::{RING_BYTES_MAX, RING_RECORDS};
 use crate::shared::{Lane, Shared};
-use flyball_core::{Entry, LaneRecorder, Ticket, Unkept};
+use flyball_core::{JournalRecord, LaneRecorder, Ticket, Unavailable};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-/// Of an entry that found no place: none was held for it, or the journal is closed.
-const NO_PLACE: Ticket = Ticket(u64::MAX);
+/// The ticket of a record without a slot: none was reserved, or the journal is closed.
+const NO_SLOT: Ticket = Ticket(u64::MAX);
 
 pub(crate) struct JournalLane {
     shared: Arc<Shared>,
     lane: usize,
-    /// Places that are held and not used yet.
+    /// Reserved slots that are not used yet.
     held: Cell<usize>,
 }
 
@@ -30,69 +32,71 @@ impl JournalLane {
 }
 
 impl LaneRecorder for JournalLane {
-    fn reserve(&self, entries: usize) -> Result<(), Unkept> {
+    fn reserve(&self, records: usize) -> Result<(), Unavailable> {
         if self.shared.closing.load(Ordering::Relaxed) {
-            return Err(Unkept::Closed);
+            return Err(Unavailable::Closed);
         }
-        if let Some(why) = self.shared.unkept() {
+        if let Some(why) = self.shared.unavailable() {
             return Err(why);
         }
         let ring = &self.own().ring;
-        let held = self.held.get() + entries;
-        if ring.len() + held > RING_ENTRIES || ring.bytes() > RING_BYTES_MAX || self.shared.behind(ring) {
-            return Err(Unkept::Behind);
+        let held = self.held.get() + records;
+        if ring.len() + held > RING_RECORDS || ring.bytes() > RING_BYTES_MAX || self.shared.behind(ring) {
+            return Err(Unavailable::Behind);
         }
         self.held.set(held);
         Ok(())
     }
 
-    fn release(&self, entries: usize) {
-        self.held.set(self.held.get().saturating_sub(entries));
+    fn release(&self, records: usize) {
+        self.held.set(self.held.get().saturating_sub(records));
     }
 
-    fn blank(&self) -> Box<Entry> {
+    fn blank(&self) -> Box<JournalRecord> {
         self.own().ring.blank()
     }
 
-    fn offer(&self, entry: Box<Entry>) -> Ticket {
+    fn offer(&self, record: Box<JournalRecord>) -> Ticket {
         self.held.set(self.held.get().saturating_sub(1));
         if self.shared.ended.load(Ordering::Relaxed) {
-            self.shared.lose(&entry, Unkept::Closed);
-            return NO_PLACE;
+            self.shared.lose(&record, Unavailable::Closed);
+            return NO_SLOT;
         }
-        let sync = entry.sync;
-        match self.own().ring.push(entry, || self.shared.now_ns()) {
+        let sync = record.sync;
+        match self.own().ring.push(record, || self.shared.now_ns()) {
             Ok(number) => {
                 self.shared.wake(sync);
                 Ticket(number)
             }
-            Err(entry) => {
-                self.shared.lose(&entry, Unkept::Behind);
-                NO_PLACE
+            Err(record) => {
+                self.shared.lose(&record, Unavailable::Behind);
+                NO_SLOT
             }
         }
     }
 
-    fn poll_kept(&self, ticket: Ticket, context: &mut Context<'_>) -> Poll<Result<(), Unkept>> {
-        if ticket == NO_PLACE {
-            return Poll::Ready(Err(self.shared.unkept().unwrap_or(Unkept::Behind)));
+    fn poll_durable(&self, ticket: Ticket, context: &mut Context<'_>) -> Poll<Result<(), Unavailable>> {
+        if ticket == NO_SLOT {
+            return Poll::Ready(Err(self.shared.unavailable().unwrap_or(Unavailable::Behind)));
         }
         match self.own().tickets.poll(ticket.0, context) {
-            // It came when the last round of the writer was over.
-            Poll::Pending if self.shared.ended.load(Ordering::SeqCst) => Poll::Ready(Err(Unkept::Closed)),
+            // The record came after the writer's last round.
+            Poll::Pending if self.shared.ended.load(Ordering::SeqCst) => {
+                Poll::Ready(Err(Unavailable::Closed))
+            }
             polled => polled,
         }
     }
 
     fn orphan(&self, ticket: Ticket) {
-        if ticket == NO_PLACE {
-            self.shared.miss(1, self.shared.unkept().unwrap_or(Unkept::Behind));
+        if ticket == NO_SLOT {
+            self.shared.miss(1, self.shared.unavailable().unwrap_or(Unavailable::Behind));
         } else if let Err(why) = self.own().tickets.orphan(ticket.0) {
             self.shared.miss(1, why);
         }
     }
 
-    fn missed(&self, decisions: usize, why: Unkept) {
+    fn missed(&self, decisions: usize, why: Unavailable) {
         self.shared.miss(decisions as u64, why);
     }
 }

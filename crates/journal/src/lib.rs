@@ -1,9 +1,11 @@
-//! The decision log: records in segment files, chained by hash, with a signed checkpoint over them, so that whoever changes,
-//! removes or reorders something is found out; and its readers.
+//! The decision log and its readers.
 //!
-//! Knows nothing of decisions beyond the bytes of their records: what stands in one is the walk's to write.
+//! Records are stored in segment files, chained by hash under signed checkpoints, so that changes, removals
+//! and reordering are detected. Knows nothing of decisions beyond the bytes of their records: the walk writes
+//! those.
 #![forbid(unsafe_code)]
 
+mod annotations;
 mod blobs;
 mod counts;
 mod disk;
@@ -12,51 +14,52 @@ mod folder;
 mod format;
 mod frames;
 mod gap_signature;
-mod gist;
 mod holds;
 mod journal;
 mod json;
 mod keys;
 mod lane;
-mod ledger;
+mod legal;
 mod log;
 pub mod merkle;
 mod node;
 mod note;
-mod opening;
 mod payload;
 mod proof;
 pub mod record_codec;
-mod recover;
+mod record_facts;
+mod recovery;
 mod ring;
+mod segment_scan;
 mod settings;
 mod shared;
 mod tickets;
-mod told;
 mod verify;
 mod writer;
 
+pub use annotations::{ANNOTATION_BYTES_MAX, Annotation, AnnotationError, Erasure, HoldScope};
 pub use blobs::{BLOB_BYTES_MAX, BlobError, Blobs, hash};
-pub use counts::{JournalCounts, OwnKind, SYNC_BOUNDS_NS};
+pub use counts::{InternalKind, JournalCounts, SYNC_BOUNDS_NS};
 pub use error::JournalError;
 pub use format::{
-    Began, FORMAT, FRAME_HEAD_BYTES, FormatError, Frame, HEADER_BYTES, Hash, Header, MAGIC,
-    PAYLOAD_BYTES_MAX, frame_into,
+    FORMAT, FRAME_HEAD_BYTES, FormatError, Frame, HEADER_BYTES, Hash, Header, MAGIC, PAYLOAD_BYTES_MAX,
+    StartReason, frame_into,
 };
 pub use frames::{Found, Frames, Source, Step};
 pub use holds::{Erasures, Hold, SubjectFacts};
 pub use journal::Journal;
 pub use json::{RenderError, render};
-pub use keys::{KekPlace, KeyError, Keys, Opened};
-pub use ledger::{Erased, LedgerError};
+pub use keys::{KekSource, KeyError, Keys, Unsealed};
+pub use legal::{Erased, LegalError};
 pub use log::{
-    Durable, Finds, Kept, Log, LogError, Placed, Reached, Retired, SegmentFacts, head_of_record,
-    time_of_record,
+    Durable, FoundRecords, LocatedFrame, Log, LogError, ReadPosition, Retired, SegmentFacts, StoredFrame,
+    head_of_record, time_of_record,
 };
 pub use note::{Checkpoint, NOTE_BYTES_MAX, NoteError, note_length, unhex};
 pub use proof::{Proof, ProofError, Signed};
-pub use recover::{Broken, Scan, ScanFault, scan};
+pub use segment_scan::{Broken, Scan, ScanFault, scan};
 pub use settings::JournalSettings;
-pub use told::{Erasure, Held, TOLD_BYTES_MAX, Told, ToldError};
-pub use verify::{Finding, NotePlace, Signed as SignedExtent, Verified, VerifyOptions, What, verify_frames};
+pub use verify::{
+    Finding, FindingKind, NoteOrigin, Signed as SignedExtent, Verified, VerifyOptions, verify_frames,
+};
 pub use writer::Sealed;

@@ -1,19 +1,19 @@
-//! A journal's folder, read: which segments there are, and their frames in order. Beside a live writer too: what is read is
-//! what was there when it was opened, or refreshed.
+//! Reads a journal's directory: its segments and their frames in order.
 //!
-//! Changes nothing, and never passes over what is broken: that is an error with its place, and `verify` tells the rest.
+//! Works next to a live writer: a read sees the state at opening or at the last refresh. Changes nothing and
+//! never skips damage: that is an error with its position, and `verify` lists the rest.
 
 mod find;
 mod listing;
 
 pub(crate) use crate::folder::segment_path;
-pub use find::{Finds, Kept, head_of_record, time_of_record};
+pub use find::{FoundRecords, StoredFrame, head_of_record, time_of_record};
 pub(crate) use listing::notes_path;
 pub use listing::{Durable, Retired, SegmentFacts};
 
 use crate::format::{FormatError, Frame, Hash};
 use crate::frames::{Frames, Step};
-use crate::recover::Broken;
+use crate::segment_scan::Broken;
 use listing::Listing;
 use std::fs::File;
 use std::io;
@@ -22,27 +22,27 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    #[error("{} is no folder of a journal; give the one that the server's journal_folder names", .0.display())]
+    #[error("{} is not the directory of a journal; give the server's journal_folder", .0.display())]
     NoJournal(PathBuf),
     #[error("{}: {cause}", path.display())]
     Io { path: PathBuf, cause: io::Error },
-    #[error("{} is not as it must be: {why}; restore it from a copy", path.display())]
+    #[error("{} is invalid: {why}; restore it from a copy", path.display())]
     File { path: PathBuf, why: String },
     #[error(
-        "the header of segment {segment} is broken: {cause}; 'flyball decisions verify' tells all that is"
+        "the header of segment {segment} is damaged: {cause}; run 'flyball decisions verify' for all damage"
     )]
     Header { segment: u64, cause: FormatError },
     #[error(
-        "segment {segment} is broken at byte {offset}, frame {index}: {why}; 'flyball decisions verify' tells all that is"
+        "segment {segment} is damaged at byte {offset}, frame {index}: {why}; run 'flyball decisions verify' for all damage"
     )]
     Broken { segment: u64, index: u64, offset: u64, why: Broken },
-    #[error("segment {0} is missing; 'flyball decisions verify' tells all that is")]
+    #[error("segment {0} is missing; run 'flyball decisions verify' for all damage")]
     Missing(u64),
     #[error(
-        "segment {0} was moved to Parquet, or its time was over; look at the list of retired segments again"
+        "segment {0} was moved to Parquet or removed by retention; read the list of retired segments again"
     )]
     Moved(u64),
-    #[error("there is no record {0} in the journal")]
+    #[error("the journal has no record {0}")]
     NoRecord(u64),
 }
 
@@ -52,26 +52,26 @@ impl LogError {
     }
 }
 
-/// A frame and where it stands.
+/// A frame and its position.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Placed<'a> {
+pub struct LocatedFrame<'a> {
     pub segment: u64,
-    /// Among the frames of its segment, from nothing on.
+    /// The index within its segment, from zero.
     pub index: u64,
-    /// Of its first byte, in the segment's file.
+    /// The offset of its first byte in the segment's file.
     pub offset: u64,
     pub frame: Frame<'a>,
     pub leaf: Hash,
 }
 
-/// How far reading came.
+/// The position where reading ended.
 #[derive(Debug)]
-pub struct Reached {
-    /// Read on from this number.
+pub struct ReadPosition {
+    /// Continue with this number.
     pub next_seq: u64,
-    /// The visitor had enough; otherwise nothing more is there.
+    /// The visitor stopped; otherwise there is nothing more to read.
     pub stopped: bool,
-    /// Where in the last segment's file it ended.
+    /// The end offset in the last segment's file.
     pub(crate) offset: u64,
 }
 
@@ -85,7 +85,7 @@ impl Log {
         Ok(Log { folder: folder.to_owned(), listing: Listing::read(folder)? })
     }
 
-    /// Looks again: what was written since is there then.
+    /// Reloads the listing, so that records written since are visible.
     pub fn refresh(&mut self) -> Result<(), LogError> {
         self.listing.refresh(&self.folder)
     }
@@ -94,7 +94,7 @@ impl Log {
         &self.folder
     }
 
-    /// As `node.json` says it.
+    /// The id in `node.json`.
     pub fn node(&self) -> Option<[u8; 16]> {
         self.listing.node.map(|(node, _)| node)
     }
@@ -103,34 +103,34 @@ impl Log {
         self.listing.node.map(|(_, key)| key)
     }
 
-    /// Up to where the log is known to be on the disk. None: nobody noted it, as in a copy.
+    /// The durable end of the log. None: unknown, as in a copy.
     pub fn durable(&self) -> Option<Durable> {
         self.listing.durable
     }
 
-    /// Segments that left the folder, by the list that compaction keeps of them.
+    /// Segments that left the directory, by compaction's list.
     pub fn retired(&self) -> &[Retired] {
         &self.listing.retired
     }
 
-    /// In order. Of the last one, which nothing follows, the frames are read.
+    /// All segments in order. Reads the frames of the last one, since no later header describes it.
     pub fn segments(&self) -> Result<Vec<SegmentFacts>, LogError> {
         self.listing.facts(&self.folder)
     }
 
-    /// The 256 bytes that a segment begins with.
+    /// The 256 bytes of a segment's header.
     pub fn header(&self, segment: u64) -> Result<[u8; crate::HEADER_BYTES], LogError> {
         let listed = self.listing.segment(segment).ok_or(LogError::Missing(segment))?;
         listed.header().map(crate::Header::encode)
     }
 
-    /// All frames from a number on, in order. `durable_only`: not what may still be lost.
+    /// Reads all frames from a number on, in order. `durable_only` skips those that may still be lost.
     pub fn read(
         &self,
         from_seq: u64,
         durable_only: bool,
-        mut visit: impl FnMut(&Placed<'_>) -> ControlFlow<()>,
-    ) -> Result<Reached, LogError> {
+        mut visit: impl FnMut(&LocatedFrame<'_>) -> ControlFlow<()>,
+    ) -> Result<ReadPosition, LogError> {
         let (mut next_seq, mut offset) = (from_seq, 0);
         for place in self.listing.first_with(from_seq)..self.listing.segments.len() {
             self.listing.gap_before(place, from_seq)?;
@@ -141,12 +141,13 @@ impl Log {
             self.hole_after(place, &reached)?;
             (next_seq, offset) = (reached.next_seq, reached.offset);
         }
-        Ok(Reached { next_seq, stopped: false, offset })
+        Ok(ReadPosition { next_seq, stopped: false, offset })
     }
 
-    /// Records of a segment that do not count, though the next one begins behind them: its writer has found damage here.
-    fn hole_after(&self, place: usize, reached: &Reached) -> Result<(), LogError> {
-        let Reached { next_seq, offset, .. } = *reached;
+    /// Detects a hole: records at a segment's end that do not count though the next segment starts after
+    /// them.
+    fn hole_after(&self, place: usize, reached: &ReadPosition) -> Result<(), LogError> {
+        let ReadPosition { next_seq, offset, .. } = *reached;
         let listed = &self.listing.segments[place];
         match self.listing.next(place) {
             Some(next) if next.first_seq > next_seq => Err(LogError::Broken {
@@ -159,14 +160,14 @@ impl Log {
         }
     }
 
-    /// The frames of one segment that count, from a number on.
+    /// Reads the counting frames of one segment, from a number on.
     pub(crate) fn read_segment(
         &self,
         place: usize,
         from_seq: u64,
         durable_only: bool,
-        visit: &mut dyn FnMut(&Placed<'_>) -> ControlFlow<()>,
-    ) -> Result<Reached, LogError> {
+        visit: &mut dyn FnMut(&LocatedFrame<'_>) -> ControlFlow<()>,
+    ) -> Result<ReadPosition, LogError> {
         let listed = &self.listing.segments[place];
         let (segment, header) = (listed.number, listed.header()?);
         let path = segment_path(&self.folder, segment);
@@ -188,12 +189,12 @@ impl Log {
                     }
                     let leaf = frame.leaf();
                     prev = Some(leaf);
-                    if visit(&Placed { segment, index, offset: at, frame, leaf }).is_break() {
-                        return Ok(Reached { next_seq: seq + 1, stopped: true, offset: at });
+                    if visit(&LocatedFrame { segment, index, offset: at, frame, leaf }).is_break() {
+                        return Ok(ReadPosition { next_seq: seq + 1, stopped: true, offset: at });
                     }
                 }
                 Step::End { at } if self.listing.may_end(place, at) => break,
-                // Somebody may be writing it.
+                // A writer may be writing it.
                 Step::Bad { at, .. } if self.listing.may_be_torn(place, at) => break,
                 Step::End { at } => return Err(broken(at, Broken::Ends)),
                 Step::Bad { at, error } => return Err(broken(at, Broken::Format(error))),
@@ -201,7 +202,7 @@ impl Log {
             index += 1;
         }
         let next_seq = from_seq.max(header.first_seq + index);
-        Ok(Reached { next_seq, stopped: false, offset: frames.at() })
+        Ok(ReadPosition { next_seq, stopped: false, offset: frames.at() })
     }
 }
 

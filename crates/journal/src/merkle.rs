@@ -1,73 +1,73 @@
-//! Merkle trees as RFC 6962 has them: roots, the path from a leaf to its root, and the way back up. Leaves come as hashes.
+//! RFC 6962 Merkle trees over leaf hashes: roots and inclusion paths.
 //!
-//! Trees are grown one leaf after the other, with as many hashes kept as the count has bits, so that a segment of any
-//! length takes no memory. Knows nothing of frames.
+//! Trees grow leaf by leaf and store one hash for each bit of the count, so that a segment of any length
+//! needs little memory. Knows nothing of frames.
 
 use crate::format::Hash;
 use ring::digest::{SHA256, digest};
 
-/// Of no leaves at all: SHA-256 of nothing.
+/// The root of an empty tree: SHA-256 of nothing.
 pub fn empty_root() -> Hash {
     Hash(digest(&SHA256, b"").as_ref().try_into().expect("SHA-256 has 32 bytes"))
 }
 
-/// A sealed segment as a leaf of the tree that checkpoints sign: its data are the root.
+/// A sealed segment as a leaf of the tree that checkpoints sign: its data is the segment's root.
 pub fn leaf_of_segment(root: &Hash) -> Hash {
     Hash::leaf(&[&root.0])
 }
 
 pub fn root(leaves: &[Hash]) -> Hash {
-    let mut growing = Growing::default();
+    let mut growing = MerkleTree::default();
     leaves.iter().for_each(|leaf| growing.push(leaf));
     growing.root()
 }
 
-/// The hashes beside the way from a leaf up to the root, lowest first. None: there is no such leaf.
+/// The sibling hashes from a leaf up to the root, lowest first. None: no such leaf.
 pub fn path(leaves: &[Hash], index: u64) -> Option<Vec<Hash>> {
-    let mut path = PathOf::new(index);
+    let mut path = PathBuilder::new(index);
     leaves.iter().for_each(|leaf| path.push(leaf));
     path.finish()
 }
 
-/// The root that a leaf and its path lead to. None: a path of that leaf in such a tree has another length.
+/// The root that a leaf and its path produce. None: the path's length does not fit the tree.
 pub fn climb(leaf: &Hash, index: u64, count: u64, path: &[Hash]) -> Option<Hash> {
     if index >= count {
         return None;
     }
     let (mut place, mut last, mut hash) = (index, count - 1, *leaf);
-    for beside in path {
+    for side_files in path {
         if last == 0 {
             return None;
         }
         if place & 1 == 1 || place == last {
-            hash = Hash::node(beside, &hash);
-            // At the right edge of an incomplete tree: levels without a right half are skipped.
+            hash = Hash::node(side_files, &hash);
+            // At the right edge of an incomplete tree, skip levels without a right half.
             while place & 1 == 0 && place != 0 {
                 (place, last) = (place >> 1, last >> 1);
             }
         } else {
-            hash = Hash::node(&hash, beside);
+            hash = Hash::node(&hash, side_files);
         }
         (place, last) = (place >> 1, last >> 1);
     }
     (last == 0).then_some(hash)
 }
 
-/// A tree that leaves are added to.
+/// A tree that grows leaf by leaf.
 #[derive(Clone, Debug, Default)]
-pub struct Growing {
+pub struct MerkleTree {
     count: u64,
-    /// Roots of the complete trees that it consists of, largest first: one for each set bit of the count.
+    /// Roots of its complete subtrees, largest first: one for each set bit of the count.
     peaks: Vec<Hash>,
 }
 
-impl Growing {
+impl MerkleTree {
     pub fn count(&self) -> u64 {
         self.count
     }
 
     pub fn push(&mut self, leaf: &Hash) {
-        self.push_seen(leaf, |_, _, _| ());
+        self.push_observed(leaf, |_, _, _| ());
     }
 
     pub fn root(&self) -> Hash {
@@ -76,11 +76,11 @@ impl Growing {
         peaks.fold(*smallest, |right, left| Hash::node(left, &right))
     }
 
-    /// `joined` sees every two trees that become one: their height, and both roots.
-    fn push_seen(&mut self, leaf: &Hash, mut joined: impl FnMut(u32, &Hash, &Hash)) {
+    /// `joined` observes each merge of two subtrees: their height and both roots.
+    fn push_observed(&mut self, leaf: &Hash, mut joined: impl FnMut(u32, &Hash, &Hash)) {
         let mut hash = *leaf;
         for height in 0..self.count.trailing_ones() {
-            let left = self.peaks.pop().expect("there is a peak for each set bit");
+            let left = self.peaks.pop().expect("each set bit has a peak");
             joined(height, &left, &hash);
             hash = Hash::node(&left, &hash);
         }
@@ -89,23 +89,23 @@ impl Growing {
     }
 }
 
-/// Gathers one leaf's path while its tree grows.
+/// Collects one leaf's path while its tree grows.
 #[derive(Clone, Debug)]
-pub struct PathOf {
+pub struct PathBuilder {
     index: u64,
-    tree: Growing,
+    tree: MerkleTree,
     path: Vec<Hash>,
 }
 
-impl PathOf {
-    pub fn new(index: u64) -> PathOf {
-        PathOf { index, tree: Growing::default(), path: Vec::new() }
+impl PathBuilder {
+    pub fn new(index: u64) -> PathBuilder {
+        PathBuilder { index, tree: MerkleTree::default(), path: Vec::new() }
     }
 
     pub fn push(&mut self, leaf: &Hash) {
-        let PathOf { index, tree, path } = self;
+        let PathBuilder { index, tree, path } = self;
         let newest = tree.count;
-        tree.push_seen(leaf, |height, left, right| {
+        tree.push_observed(leaf, |height, left, right| {
             if *index <= newest && *index >> (height + 1) == newest >> (height + 1) {
                 path.push(if *index >> height & 1 == 1 { *left } else { *right });
             }
@@ -118,11 +118,11 @@ impl PathOf {
 
     /// None: the tree never had the leaf.
     pub fn finish(mut self) -> Option<Vec<Hash>> {
-        let Growing { count, peaks } = self.tree;
+        let MerkleTree { count, peaks } = self.tree;
         if self.index >= count {
             return None;
         }
-        // From the smallest peak, at the right, to the largest; `start` is the first leaf of what is joined so far.
+        // From the smallest peak, at the right, to the largest; `start` is the first leaf of the joined part.
         let mut joined: Option<Hash> = None;
         let mut start = count;
         for (height, peak) in (0..64).filter(|bit| count >> bit & 1 == 1).zip(peaks.iter().rev()) {
@@ -150,7 +150,7 @@ mod tests {
         hash.to_string()
     }
 
-    /// The leaves that the tests of Certificate Transparency use.
+    /// The leaves of the Certificate Transparency tests.
     fn known() -> Vec<Hash> {
         let data: [&[u8]; 8] = [
             b"",
@@ -165,7 +165,7 @@ mod tests {
         data.iter().map(|data| Hash::leaf(&[data])).collect()
     }
 
-    /// As RFC 6962 defines it, by recursion.
+    /// The recursive definition of RFC 6962.
     fn defined(leaves: &[Hash]) -> Hash {
         match leaves {
             [] => empty_root(),

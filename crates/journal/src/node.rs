@@ -1,4 +1,4 @@
-//! Who writes the journal: an id that stays with the folder, and the key that signs checkpoints and gap records.
+//! The journal's identity: its id, and the key that signs checkpoints and gap records.
 
 use crate::disk::{Disk, write_whole};
 use crate::error::JournalError;
@@ -30,8 +30,10 @@ struct NodeFile {
 }
 
 impl Node {
-    /// As the folder has it; made where it has none. Another key than the one it names is refused: whoever writes with what
-    /// is at hand must not become the log's signer in silence.
+    /// Reads the identity, or creates it in a new directory.
+    ///
+    /// Rejects a key other than the one in `node.json`: a wrong key file must not silently become the log's
+    /// signer.
     pub(crate) fn open(disk: &dyn Disk, folder: &Folder, key: Option<&Path>) -> Result<Node, JournalError> {
         let path = folder.file("node.json");
         let known = match disk.read(&path) {
@@ -58,7 +60,7 @@ impl Node {
 
 fn other_key(named: &[u8; 32], public: &[u8; 32]) -> String {
     format!(
-        "it names the key {}, and the one at hand is {}; give the file of the one it names (journal_key, or --key FILE)",
+        "it names the key {}, but the given key is {}; give the file of the named key (journal_key, or --key FILE)",
         hex(named),
         hex(public)
     )
@@ -71,7 +73,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<([u8; 16], [u8; 32]), JournalError
     Ok((unhex(&file.node).ok_or_else(wrong)?, unhex(&file.key).ok_or_else(wrong)?))
 }
 
-/// `make`: the folder's own is made where none is given and it has none.
+/// Reads the signing key. `make` generates the directory's own if none is given and none exists.
 fn signing_key(
     disk: &dyn Disk,
     folder: &Folder,
@@ -87,7 +89,7 @@ fn signing_key(
         Ok(text) => std::str::from_utf8(&text).ok().and_then(|text| unhex::<32>(text.trim())),
         Err(error) if error.kind() == io::ErrorKind::NotFound && given.is_none() => {
             if !make {
-                let why = "the journal's own key is not here; give the file of the one that node.json names \
+                let why = "the journal's own key is missing; give the file of the key that node.json names \
                            (journal_key, or --key FILE)";
                 return Err(node_error(path, why));
             }
@@ -98,7 +100,7 @@ fn signing_key(
         Err(error) => return Err(JournalError::at(path)(error)),
     };
     seed.and_then(|seed| Ed25519KeyPair::from_seed_unchecked(&seed).ok())
-        .ok_or_else(|| node_error(path, "it is no seed of a key: 64 lower-case hexadecimal digits"))
+        .ok_or_else(|| node_error(path, "it is not the seed of a key: 64 lower-case hexadecimal digits"))
 }
 
 fn node_error(path: &Path, why: impl ToString) -> JournalError {
@@ -109,11 +111,11 @@ fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     SystemRandom::new()
         .fill(&mut bytes)
-        .map_err(|_| io::Error::other("the system gives no random numbers"))?;
+        .map_err(|_| io::Error::other("the system provides no random numbers"))?;
     Ok(bytes)
 }
 
-/// Zeros where the kernel does not tell.
+/// Zeros if the kernel provides none.
 fn boot_id() -> [u8; 16] {
     let text = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
     unhex(&text.trim().replace('-', "")).unwrap_or_default()

@@ -1,6 +1,6 @@
-//! Checkpoints: what stood in the log at a time, as a signed note (C2SP `signed-note`, Ed25519) that can be kept elsewhere.
+//! Checkpoints: the state of the log as a signed note (C2SP `signed-note`, Ed25519).
 //!
-//! Knows no files. Whoever holds a note and the public key needs nothing else from the machine that wrote it.
+//! Notes can be stored elsewhere. Knows no files. A note and the public key suffice to verify it.
 
 use crate::format::Hash;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -8,43 +8,43 @@ use ring::digest::{Context, SHA256};
 use ring::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
 use std::fmt::Write as _;
 
-/// Longer than any note with a few witnesses' signatures.
+/// Longer than any note with a few witness signatures.
 pub const NOTE_BYTES_MAX: usize = 16 << 10;
 const ORIGIN: &str = "flyball-journal/";
 const SIGNED: &str = "\u{2014} ";
-/// What a signature begins with says which scheme and key it is of; 1 is Ed25519.
+/// The first byte of a signature names its scheme; 1 is Ed25519.
 const ED25519_SCHEME: u8 = 1;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     pub node: [u8; 16],
-    /// Segments that are sealed, from the first on.
+    /// The number of sealed segments.
     pub sealed: u64,
-    /// Of the tree over their roots.
+    /// The root of the tree over their roots.
     pub root: Hash,
-    /// The segment that was written to.
+    /// The segment being written.
     pub open: u64,
-    /// Frames of it that were on the disk.
+    /// Its frames on disk.
     pub open_frames: u64,
-    /// The leaf of the last of them; the header's, where there were none.
+    /// The leaf of the last of them; the header's if there were none.
     pub open_last: Hash,
     pub unix_ms: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoteError {
-    #[error("it is no checkpoint of a journal: line {0} is not as it must be")]
+    #[error("it is not a checkpoint of a journal: line {0} is invalid")]
     Line(usize),
     #[error("it has more than {NOTE_BYTES_MAX} bytes")]
     Long,
-    #[error("no signature is by the key {0:?}")]
+    #[error("no signature by the key {0:?}")]
     OtherKey(Hash),
     #[error("the signature is wrong")]
     Signature,
 }
 
 impl Checkpoint {
-    /// What is signed.
+    /// The signed text.
     pub fn text(&self) -> String {
         let mut text = self.origin();
         let _ = write!(text, "\n{}\n{}\n", self.sealed, STANDARD.encode(self.root.0));
@@ -65,12 +65,12 @@ impl Checkpoint {
         format!("{text}\n{SIGNED}{origin} {}\n", STANDARD.encode(signature))
     }
 
-    /// Whatever its signatures are.
+    /// Parses a note without verifying signatures.
     pub fn parse(note: &str) -> Result<Checkpoint, NoteError> {
         Ok(parts(note)?.0)
     }
 
-    /// A note that this key has signed. Signatures of others, such as witnesses, are passed over.
+    /// Parses a note and verifies this key's signature. Ignores other signatures, such as those of witnesses.
     pub fn verify(note: &str, key: &[u8; 32]) -> Result<Checkpoint, NoteError> {
         let (checkpoint, text, signatures) = parts(note)?;
         let origin = checkpoint.origin();
@@ -96,7 +96,7 @@ impl Checkpoint {
     }
 }
 
-/// Bytes of the note that `text` begins with, if it ends there. None: more must be read, or there is none.
+/// The length of the note at the start of `text`. None: incomplete, or not a note.
 pub fn note_length(text: &str) -> Option<usize> {
     let signatures = text.find("\n\n")? + 2;
     let mut end = signatures;
@@ -117,7 +117,7 @@ fn key_hash(name: &str, key: &[u8]) -> [u8; 4] {
     *context.finish().as_ref().first_chunk().expect("SHA-256 has 32 bytes")
 }
 
-/// The checkpoint, what is signed, and the lines of signatures.
+/// The checkpoint, the signed text, and the signature lines.
 fn parts(note: &str) -> Result<(Checkpoint, &str, &str), NoteError> {
     if note.len() > NOTE_BYTES_MAX {
         return Err(NoteError::Long);
@@ -136,7 +136,7 @@ fn parts(note: &str) -> Result<(Checkpoint, &str, &str), NoteError> {
         return Err(NoteError::Line(6));
     }
     let checkpoint = Checkpoint { node, sealed, root, open, open_frames, open_last, unix_ms };
-    // One way of writing it, so that what is read is what was signed.
+    // Only the canonical form is accepted, so that the parsed text is the signed one.
     if checkpoint.text() != text {
         return Err(NoteError::Line(1));
     }
@@ -153,7 +153,7 @@ fn number<N: std::str::FromStr>(text: &str) -> Option<N> {
     text.parse().ok()
 }
 
-/// Lower-case hex of exactly so many bytes.
+/// Decodes lower-case hex of exactly N bytes.
 pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digit = |byte: u8| match byte {
         b'0'..=b'9' => Some(byte - b'0'),
@@ -212,7 +212,7 @@ mod tests {
         for place in 0..note.len() {
             let mut bytes = note.clone().into_bytes();
             bytes[place] ^= 1;
-            // A note that is no text any more cannot be read at all.
+            // A note that is not UTF-8 cannot be parsed at all.
             let Ok(changed) = String::from_utf8(bytes) else { continue };
             assert!(Checkpoint::verify(&changed, &public).is_err(), "byte {place}");
         }

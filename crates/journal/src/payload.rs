@@ -1,17 +1,19 @@
-//! An entry as the payload of a frame: one CBOR map whose first pairs are the kind and the id. What is personal is encrypted
-//! here, and a long input goes to a file of its own. Knows no segment.
+//! Encodes a record as the payload of a frame.
+//!
+//! The payload is one CBOR map that starts with the kind and the id. Personal data is encrypted here, and a
+//! long input becomes a blob. Knows no segment.
 
 use crate::blobs::{BlobError, Blobs};
-use crate::counts::OwnKind;
+use crate::counts::InternalKind;
 use crate::format::{Hash, PAYLOAD_BYTES_MAX};
 use crate::keys::{KeyError, Keys};
-use flyball_core::{DecisionId, Entry, EntryKind, Registered, Served};
+use flyball_core::{DecisionId, JournalRecord, RecordKind, Registered, Served};
 use minicbor::Encoder;
 use minicbor::encode::Write;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// A longer input lies beside the log, under its digest.
+/// A longer input is stored as a blob under its digest.
 pub(crate) const INPUT_BYTES_MAX: usize = 16 << 10;
 
 #[derive(Debug, thiserror::Error)]
@@ -20,60 +22,58 @@ pub(crate) enum PayloadError {
     Keys(#[from] KeyError),
     #[error(transparent)]
     Blobs(#[from] BlobError),
-    #[error(
-        "a record of {0} bytes is longer than any may be ({PAYLOAD_BYTES_MAX}); mask or leave out what is long in it"
-    )]
+    #[error("a record of {0} bytes exceeds the maximum of {PAYLOAD_BYTES_MAX}; mask or omit long fields")]
     Long(usize),
 }
 
-/// Where parts of a record go that do not stand in it as they are.
+/// The side files: keys and blobs that records refer to.
 #[derive(Debug)]
-pub(crate) struct Beside {
+pub(crate) struct SideFiles {
     pub(crate) keys: Arc<Keys>,
     pub(crate) blobs: Blobs,
     sealed: Vec<u8>,
-    /// How long the last one was that could not be put beside the log; nothing: all were.
+    /// The size of the last blob that could not be stored; zero if all were.
     unput: usize,
 }
 
-impl Beside {
-    pub(crate) fn new(keys: Arc<Keys>, blobs: Blobs) -> Beside {
-        Beside { keys, blobs, sealed: Vec::new(), unput: 0 }
+impl SideFiles {
+    pub(crate) fn new(keys: Arc<Keys>, blobs: Blobs) -> SideFiles {
+        SideFiles { keys, blobs, sealed: Vec::new(), unput: 0 }
     }
 
-    /// Writes the payload of an entry. Of `Erased`, the subject's key is gone for good before the record of it exists.
-    pub(crate) fn payload(&mut self, entry: &Entry, out: &mut Vec<u8>) -> Result<(), PayloadError> {
-        if entry.kind == EntryKind::Erased {
-            self.keys.erase(&entry.subject)?;
+    /// Writes the payload of a record. For `Erased`, the subject's key is deleted before the record exists.
+    pub(crate) fn payload(&mut self, record: &JournalRecord, out: &mut Vec<u8>) -> Result<(), PayloadError> {
+        if record.kind == RecordKind::Erased {
+            self.keys.erase(&record.subject)?;
         }
-        let personal = !entry.personal.is_empty();
-        let subject = personal || !entry.subject.is_empty();
-        let pairs = u64::from(entry.pairs_count)
-            + u64::from(!entry.input.is_empty())
+        let personal = !record.personal.is_empty();
+        let subject = personal || !record.subject.is_empty();
+        let pairs = u64::from(record.pairs_count)
+            + u64::from(!record.input.is_empty())
             + u64::from(subject)
             + u64::from(personal);
-        let mut map = begin(out, entry.kind.label(), entry.id, pairs);
-        let _ = map.writer_mut().write_all(&entry.pairs);
-        if entry.input.len() > INPUT_BYTES_MAX {
-            let digest = put(&self.blobs, &mut self.unput, &entry.input)?;
-            let length = entry.input.len() as u64;
+        let mut map = begin(out, record.kind.label(), record.id, pairs);
+        let _ = map.writer_mut().write_all(&record.pairs);
+        if record.input.len() > INPUT_BYTES_MAX {
+            let digest = put(&self.blobs, &mut self.unput, &record.input)?;
+            let length = record.input.len() as u64;
             done(map.str("input_blob").and_then(|map| map.array(2)?.bytes(&digest.0)?.u64(length)));
-        } else if !entry.input.is_empty() {
+        } else if !record.input.is_empty() {
             done(map.str("input"));
-            let _ = map.writer_mut().write_all(&entry.input);
+            let _ = map.writer_mut().write_all(&record.input);
         }
         if personal {
             self.sealed.clear();
             // The reason of an erasure must outlive its subject's key.
-            let erased = entry.kind == EntryKind::Erased;
-            let subject = if erased { &[] } else { &entry.subject[..] };
-            let sealed = self.keys.seal(subject, entry.id, &entry.personal, &mut self.sealed)?;
-            let token = if erased { self.keys.token(&entry.subject, entry.id) } else { sealed };
+            let erased = record.kind == RecordKind::Erased;
+            let subject = if erased { &[] } else { &record.subject[..] };
+            let sealed = self.keys.seal(subject, record.id, &record.personal, &mut self.sealed)?;
+            let token = if erased { self.keys.token(&record.subject, record.id) } else { sealed };
             done(
                 map.str("subject").and_then(|map| map.bytes(&token.0)?.str("personal")?.bytes(&self.sealed)),
             );
         } else if subject {
-            let token = self.keys.token(&entry.subject, entry.id);
+            let token = self.keys.token(&record.subject, record.id);
             done(map.str("subject").and_then(|map| map.bytes(&token.0)));
         }
         if out.len() > PAYLOAD_BYTES_MAX {
@@ -82,12 +82,13 @@ impl Beside {
         Ok(())
     }
 
-    /// The entry of how a decision serves; what it refers to lies beside the log then.
-    pub(crate) fn served(&mut self, served: &Served, unix_ns: i64) -> Result<Entry, PayloadError> {
+    /// The record of a serving decision; stores the referenced documents as blobs.
+    pub(crate) fn served(&mut self, served: &Served, unix_ns: i64) -> Result<JournalRecord, PayloadError> {
         let deployment = put(&self.blobs, &mut self.unput, &served.deployment)?;
         let runtime = put(&self.blobs, &mut self.unput, &served.runtime)?;
-        let mut entry = Entry { kind: EntryKind::Served, pairs_count: 8, ..Entry::default() };
-        let mut map = Encoder::new(&mut entry.pairs);
+        let mut record =
+            JournalRecord { kind: RecordKind::Served, pairs_count: 8, ..JournalRecord::default() };
+        let mut map = Encoder::new(&mut record.pairs);
         done(map.str("at").and_then(|map| map.i64(unix_ns)?.str("decision")?.str(&served.decision)));
         let digests = [
             ("document", served.document.bytes()),
@@ -100,15 +101,15 @@ impl Beside {
             done(map.str(key).and_then(|map| map.bytes(digest)));
         }
         done(map.str("base").and_then(|map| map.str(&served.base)));
-        Ok(entry)
+        Ok(record)
     }
 
-    /// Keys that a frame refers to outlive this process, once this has returned.
+    /// On return, keys that a frame refers to survive this process.
     pub(crate) fn flush(&self) -> Result<(), PayloadError> {
         Ok(self.keys.flush()?)
     }
 
-    /// Whether what failed would go well now: keys find room, and so does what was as long as the last that did not.
+    /// Checks whether the last failure would succeed now: space for keys, and for the last failed blob.
     pub(crate) fn probe(&mut self, subjects: u32) -> Result<(), PayloadError> {
         self.sync()?;
         self.keys.make_room(subjects)?;
@@ -119,32 +120,32 @@ impl Beside {
         Ok(())
     }
 
-    /// And the machine.
+    /// On return, they survive the machine too.
     pub(crate) fn sync(&self) -> Result<(), PayloadError> {
         self.keys.sync()?;
         Ok(self.blobs.sync()?)
     }
 }
 
-/// The entry of which event of a registry serves.
-pub(crate) fn registered(registered: &Registered, unix_ns: i64) -> Entry {
-    let mut entry = Entry { kind: EntryKind::Registry, pairs_count: 5, ..Entry::default() };
-    let mut map = Encoder::new(&mut entry.pairs);
+/// The record of the registry event that serves.
+pub(crate) fn registered(registered: &Registered, unix_ns: i64) -> JournalRecord {
+    let mut record = JournalRecord { kind: RecordKind::Registry, pairs_count: 5, ..JournalRecord::default() };
+    let mut map = Encoder::new(&mut record.pairs);
     done(map.str("at").and_then(|map| map.i64(unix_ns)?.str("sequence")?.u64(registered.sequence)));
     done(map.str("hash").and_then(|map| map.bytes(registered.hash.bytes())));
     done(map.str("generation").and_then(|map| map.u64(registered.generation)));
     done(map.str("environment").and_then(|map| map.str(&registered.environment)));
-    entry
+    record
 }
 
 fn put(blobs: &Blobs, unput: &mut usize, bytes: &[u8]) -> Result<Hash, BlobError> {
     blobs.put(bytes).inspect_err(|_| *unput = bytes.len())
 }
 
-/// A record of the journal's own: `pairs` writes as many pairs as `count` says.
+/// A record of the journal itself: `pairs` writes `count` pairs.
 pub(crate) fn own(
     out: &mut Vec<u8>,
-    kind: OwnKind,
+    kind: InternalKind,
     count: u64,
     pairs: impl FnOnce(&mut Encoder<&mut Vec<u8>>) -> Result<(), minicbor::encode::Error<Infallible>>,
 ) {
@@ -160,7 +161,7 @@ fn begin<'a>(out: &'a mut Vec<u8>, kind: &str, id: DecisionId, pairs: u64) -> En
     map
 }
 
-/// Memory takes whatever is written to it.
+/// Writing to memory cannot fail.
 fn done<T>(written: Result<T, minicbor::encode::Error<Infallible>>) {
     debug_assert!(written.is_ok());
 }

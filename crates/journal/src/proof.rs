@@ -1,30 +1,31 @@
-//! That one record stands in the log: its frame, the way up to its segment's root, and from there to the root that a
-//! checkpoint has signed. Whoever has the proof and the key needs nothing else.
+//! Proof that a record is in the log.
 //!
-//! A record of the open segment has a way to the segment's root as it is now, which nobody has signed yet.
+//! It has the record's frame, the path to its segment's root, and the path from there to the root that a
+//! checkpoint signs. The proof and the key suffice to verify it. A record of the open segment has a path to
+//! the segment's current root, which is not signed yet.
 
 use crate::format::{Frame, Hash};
-use crate::log::{Kept, Log, LogError, notes_path};
-use crate::merkle::{PathOf, climb, leaf_of_segment};
+use crate::log::{Log, LogError, StoredFrame, notes_path};
+use crate::merkle::{PathBuilder, climb, leaf_of_segment};
 use crate::note::{Checkpoint, NoteError};
-use crate::verify::{NoteFile, noted_root};
+use crate::verify::{NoteReader, noted_root};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::ops::ControlFlow;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
-    pub record: Kept,
-    /// From the frame's leaf, which is the one behind the header's and the frames' before it.
+    pub record: StoredFrame,
+    /// The path from the frame's leaf, which follows those of the header and the earlier frames.
     pub path: Vec<Hash>,
-    /// Of the segment's tree: the header's, and one for each frame.
+    /// Leaves of the segment's tree: the header and each frame.
     pub leaves: u64,
     pub root: Hash,
-    /// None: its segment is not sealed, or no checkpoint is over it yet.
+    /// None: its segment is not sealed, or no checkpoint covers it yet.
     pub signed: Option<Signed>,
 }
 
-/// The way from a segment's root to a checkpoint's.
+/// The path from a segment's root to a checkpoint's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signed {
     pub path: Vec<Hash>,
@@ -33,11 +34,11 @@ pub struct Signed {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProofError {
-    #[error("the record leads to another root than its segment's")]
+    #[error("the record's path does not lead to its segment's root")]
     Root,
-    #[error("the segment leads to another root than the checkpoint's")]
+    #[error("the segment's path does not lead to the checkpoint's root")]
     Checkpoint,
-    #[error("the checkpoint does not hold: {0}")]
+    #[error("the checkpoint is invalid: {0}")]
     Note(#[from] NoteError),
 }
 
@@ -47,14 +48,14 @@ impl Log {
         let listed = self.listing.segments.get(place).ok_or(LogError::NoRecord(seq))?;
         let header = listed.header()?;
         let index = seq.checked_sub(header.first_seq).ok_or(LogError::NoRecord(seq))?;
-        let mut tree = PathOf::new(index + 1);
+        let mut tree = PathBuilder::new(index + 1);
         tree.push(&header.leaf());
         let (mut record, mut leaves) = (None, 1);
         self.read_segment(place, header.first_seq, false, &mut |placed| {
             tree.push(&placed.leaf);
             leaves += 1;
             if placed.frame.seq == seq {
-                record = Some(Kept::from(placed));
+                record = Some(StoredFrame::from(placed));
             }
             ControlFlow::Continue(())
         })?;
@@ -65,13 +66,13 @@ impl Log {
         Ok(Proof { record, path, leaves, root, signed })
     }
 
-    /// The last checkpoint over this segment, and the way there. None: there is none, or some root is not known any more.
+    /// The last checkpoint over this segment, with the path. None: there is none, or a root is unknown.
     fn sign(&self, segment: u64) -> Result<Option<Signed>, LogError> {
         let Some((note, checkpoint)) = self.last_note()?.filter(|(_, note)| note.sealed >= segment) else {
             return Ok(None);
         };
         let noted = File::open(self.folder().join("roots")).ok();
-        let mut tree = PathOf::new(segment - 1);
+        let mut tree = PathBuilder::new(segment - 1);
         for number in 1..=checkpoint.sealed {
             let next = self.listing.segment(number + 1).and_then(|next| next.header.as_ref().ok());
             let root = next
@@ -84,7 +85,7 @@ impl Log {
         Ok(tree.finish().map(|path| Signed { path, note }))
     }
 
-    /// The newest whole checkpoint of the folder.
+    /// The newest whole checkpoint of the directory.
     pub fn last_note(&self) -> Result<Option<(String, Checkpoint)>, LogError> {
         let mut last = None;
         self.each_note(|text| {
@@ -95,10 +96,10 @@ impl Log {
         Ok(last)
     }
 
-    /// All whole notes of the folder, oldest first.
+    /// All whole notes of the directory, oldest first.
     pub fn each_note(&self, mut visit: impl FnMut(String)) -> Result<(), LogError> {
         let path = notes_path(self.folder());
-        let mut file = NoteFile::open(&path, self.listing.notes_bytes).map_err(LogError::at(&path))?;
+        let mut file = NoteReader::open(&path, self.listing.notes_bytes).map_err(LogError::at(&path))?;
         while let Some(noted) = file.next().map_err(LogError::at(&path))? {
             noted.text.into_iter().for_each(&mut visit);
         }
@@ -107,10 +108,10 @@ impl Log {
 }
 
 impl Proof {
-    /// Everything that does not hold. Without a key, the signature is not looked at.
+    /// Returns every failed check. Without a key, the signature is not verified.
     pub fn verify(&self, key: Option<&[u8; 32]>) -> Vec<ProofError> {
         let mut errors = Vec::new();
-        let Kept { seq, prev, payload, index, segment, .. } = &self.record;
+        let StoredFrame { seq, prev, payload, index, segment, .. } = &self.record;
         let leaf = Frame { seq: *seq, prev: *prev, payload }.leaf();
         let place = index.checked_add(1);
         if place.and_then(|place| climb(&leaf, place, self.leaves, &self.path)) != Some(self.root) {
@@ -134,7 +135,7 @@ impl Proof {
 
     pub fn to_json(&self, key: Option<&[u8; 32]>) -> Value {
         let texts = |path: &[Hash]| path.iter().map(Hash::to_string).collect::<Vec<_>>();
-        let Kept { segment, index, seq, prev, leaf, .. } = &self.record;
+        let StoredFrame { segment, index, seq, prev, leaf, .. } = &self.record;
         json!({
             "seq": seq,
             "segment": segment,
@@ -154,7 +155,7 @@ impl Proof {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::Began;
+    use crate::format::StartReason;
     use crate::log::Sample;
 
     fn sample() -> Sample {
@@ -163,7 +164,7 @@ mod tests {
             for frame in 0..7u8 {
                 sample.push(&[segment, frame]);
             }
-            sample.begin(Began::Rotated, 0);
+            sample.begin(StartReason::Rotated, 0);
             sample.checkpoint();
         }
         sample.push(b"open");

@@ -7,8 +7,8 @@ mod preamble;
 mod run_notes;
 
 use flyball_core::{
-    DecidedBy, DecisionId, Digest, Entry, EntryKind, Fault, LaneRecorder, Nanos, Reason, Remedied, Stage,
-    nanos,
+    DecidedBy, DecisionId, Digest, Fault, JournalRecord, LaneRecorder, Nanos, Reason, RecordKind, Remedied,
+    Stage, nanos,
 };
 use minicbor::Encoder;
 use minicbor::data::Tag;
@@ -106,7 +106,7 @@ pub fn row<V: RowValues>(
     preamble: &Preamble,
     request: &RequestFacts<'_>,
     row: &RowFacts<'_, V>,
-    entry: &mut Entry,
+    entry: &mut JournalRecord,
 ) {
     infallible(encode_row(preamble, request, row, entry));
 }
@@ -115,18 +115,18 @@ fn encode_row<V: RowValues>(
     preamble: &Preamble,
     request: &RequestFacts<'_>,
     row: &RowFacts<'_, V>,
-    entry: &mut Entry,
+    entry: &mut JournalRecord,
 ) -> Encoded {
     entry.id = row.id;
     let mut pairs = Pairs::new(&mut entry.pairs);
     match &row.outcome {
         RowOutcome::Decided(facts) => {
-            entry.kind = EntryKind::Decision;
+            entry.kind = RecordKind::Decision;
             head(preamble, facts.variant, request, &mut pairs)?;
             decided(preamble, row, facts, request, &mut pairs)?;
         }
         RowOutcome::Failed(fault) => {
-            entry.kind = EntryKind::Failed;
+            entry.kind = RecordKind::Failed;
             head(preamble, None, request, &mut pairs)?;
             failed(fault, &mut pairs)?;
             plain_features(preamble, row, &mut pairs)?;
@@ -303,7 +303,7 @@ fn fields(values: &impl RowValues, which: &[Recorded], count: usize, out: &mut O
 }
 
 /// What was sent, and the personal part of that and of the features; nothing at all where there is none.
-fn input(preamble: &Preamble, values: &impl RowValues, entry: &mut Entry) -> Encoded {
+fn input(preamble: &Preamble, values: &impl RowValues, entry: &mut JournalRecord) -> Encoded {
     let plain = &*preamble.fields.plain;
     let plain_sent = sent(values, plain);
     if plain_sent > 0 {
@@ -348,8 +348,8 @@ fn value(value: RecordValue<'_>, out: &mut Out<'_>) -> Encoded {
 }
 
 /// The record that a decision's client had hung up.
-pub fn undelivered(recorder: &dyn LaneRecorder, id: DecisionId, at_ns: i64) -> Box<Entry> {
-    blank(recorder, EntryKind::Undelivered, id, |pairs| pairs.key("at")?.i64(at_ns)?.ok())
+pub fn undelivered(recorder: &dyn LaneRecorder, id: DecisionId, at_ns: i64) -> Box<JournalRecord> {
+    blank(recorder, RecordKind::Undelivered, id, |pairs| pairs.key("at")?.i64(at_ns)?.ok())
 }
 
 /// What a shadow decided for a row.
@@ -363,8 +363,8 @@ pub struct ShadowFacts<'a> {
     pub agrees: bool,
 }
 
-pub fn shadow(recorder: &dyn LaneRecorder, id: DecisionId, facts: &ShadowFacts<'_>) -> Box<Entry> {
-    blank(recorder, EntryKind::Shadow, id, |pairs| {
+pub fn shadow(recorder: &dyn LaneRecorder, id: DecisionId, facts: &ShadowFacts<'_>) -> Box<JournalRecord> {
+    blank(recorder, RecordKind::Shadow, id, |pairs| {
         pairs.key("at")?.i64(facts.at_ns)?;
         pairs.text("decision", Some(facts.decision))?;
         pairs.text("of", Some(if facts.variant.is_some() { "variant" } else { "policy" }))?;
@@ -387,8 +387,8 @@ pub struct TensorFacts<'a> {
     pub inputs: Digest,
 }
 
-pub fn tensors(recorder: &dyn LaneRecorder, id: DecisionId, facts: &TensorFacts<'_>) -> Box<Entry> {
-    let mut entry = blank(recorder, EntryKind::Tensors, id, |pairs| {
+pub fn tensors(recorder: &dyn LaneRecorder, id: DecisionId, facts: &TensorFacts<'_>) -> Box<JournalRecord> {
+    let mut entry = blank(recorder, RecordKind::Tensors, id, |pairs| {
         pairs.key("at")?.i64(facts.at_ns)?;
         pairs.text("decision", Some(facts.decision))?;
         let out = pairs.key("models")?.array(facts.model.iter().len() as u64)?;
@@ -411,10 +411,10 @@ pub fn tensors(recorder: &dyn LaneRecorder, id: DecisionId, facts: &TensorFacts<
 
 fn blank(
     recorder: &dyn LaneRecorder,
-    kind: EntryKind,
+    kind: RecordKind,
     id: DecisionId,
     write: impl FnOnce(&mut Pairs<'_>) -> Encoded,
-) -> Box<Entry> {
+) -> Box<JournalRecord> {
     let mut entry = recorder.blank();
     (entry.kind, entry.id) = (kind, id);
     let mut pairs = Pairs::new(&mut entry.pairs);

@@ -1,32 +1,32 @@
-//! A lane's way to the writer: entries one way, empty ones back, both bounded, and no lock. One thread offers, one takes.
+//! A lock-free, bounded ring between one lane and the writer: records out, empty ones back.
 //!
-//! Knows how long the oldest entry waits, and what all of them weigh; not what they say.
+//! Knows the age of the oldest record and the total size, not their content.
 
 use crossbeam_queue::ArrayQueue;
-use flyball_core::Entry;
+use flyball_core::JournalRecord;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-pub(crate) const RING_ENTRIES: usize = 8192;
+pub(crate) const RING_RECORDS: usize = 8192;
 pub(crate) const RING_BYTES_MAX: usize = 32 << 20;
 /// More than wait at once on a lane that keeps up.
 const BLANKS_MAX: usize = 1024;
-/// A buffer that one long entry made larger is not kept for short ones.
+/// A buffer that one long record enlarged is not kept for short ones.
 const BLANK_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Debug)]
 pub(crate) struct Ring {
-    entries: ArrayQueue<Box<Entry>>,
-    blanks: ArrayQueue<Box<Entry>>,
+    records: ArrayQueue<Box<JournalRecord>>,
+    blanks: ArrayQueue<Box<JournalRecord>>,
     bytes: AtomicUsize,
     offered: AtomicU64,
-    /// When the oldest entry came, or earlier. Says nothing while there is none.
+    /// When the oldest record came, or earlier. Meaningless while the ring is empty.
     since_ns: AtomicU64,
 }
 
 impl Default for Ring {
     fn default() -> Ring {
         Ring {
-            entries: ArrayQueue::new(RING_ENTRIES),
+            records: ArrayQueue::new(RING_RECORDS),
             blanks: ArrayQueue::new(BLANKS_MAX),
             bytes: AtomicUsize::new(0),
             offered: AtomicU64::new(0),
@@ -37,75 +37,80 @@ impl Default for Ring {
 
 impl Ring {
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.records.len()
     }
 
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Entries that came, ever.
+    /// All records ever offered.
     pub(crate) fn offered(&self) -> u64 {
         self.offered.load(Ordering::Relaxed)
     }
 
-    /// Since when the oldest entry waits.
+    /// Since when the oldest record waits.
     pub(crate) fn since_ns(&self) -> Option<u64> {
-        (!self.entries.is_empty()).then(|| self.since_ns.load(Ordering::Relaxed))
+        (!self.records.is_empty()).then(|| self.since_ns.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn blank(&self) -> Box<Entry> {
+    pub(crate) fn blank(&self) -> Box<JournalRecord> {
         self.blanks.pop().unwrap_or_default()
     }
 
-    /// Which one it is, counted from one. Gives it back where there is no room, which those that hold a place never see.
-    pub(crate) fn push(&self, entry: Box<Entry>, now_ns: impl FnOnce() -> u64) -> Result<u64, Box<Entry>> {
-        if self.entries.is_empty() {
+    /// Pushes a record and returns its number from one. Returns the record if full, which never happens with
+    /// a reserved slot.
+    pub(crate) fn push(
+        &self,
+        record: Box<JournalRecord>,
+        now_ns: impl FnOnce() -> u64,
+    ) -> Result<u64, Box<JournalRecord>> {
+        if self.records.is_empty() {
             self.since_ns.store(now_ns(), Ordering::Relaxed);
         }
-        let bytes = weight(&entry);
+        let bytes = weight(&record);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
-        match self.entries.push(entry) {
+        match self.records.push(record) {
             Ok(()) => Ok(self.offered.fetch_add(1, Ordering::Relaxed) + 1),
-            Err(entry) => {
+            Err(record) => {
                 self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-                Err(entry)
+                Err(record)
             }
         }
     }
 
-    /// Takes as many as there are now, at most `most`, and gives how many that were.
-    pub(crate) fn drain(&self, most: usize, now_ns: u64, mut take: impl FnMut(Box<Entry>)) -> usize {
-        let length = self.entries.len();
+    /// Takes the records that are present, at most `most`, and returns how many.
+    pub(crate) fn drain(&self, most: usize, now_ns: u64, mut take: impl FnMut(Box<JournalRecord>)) -> usize {
+        let length = self.records.len();
         for taken in 0..length.min(most) {
-            let Some(entry) = self.entries.pop() else { return taken };
-            self.bytes.fetch_sub(weight(&entry), Ordering::Relaxed);
-            take(entry);
+            let Some(record) = self.records.pop() else { return taken };
+            self.bytes.fetch_sub(weight(&record), Ordering::Relaxed);
+            take(record);
         }
         if length <= most {
-            // What is here now came after the length was read. A lane may have stored a later time meanwhile: an earlier
-            // one is only more careful, until the next round.
+            // The remaining records came after the length was read. A lane may have stored a later time
+            // meanwhile; the earlier one is only more careful, until the next round.
             self.since_ns.store(now_ns, Ordering::Relaxed);
         }
         length.min(most)
     }
 
-    pub(crate) fn give_back(&self, mut entry: Box<Entry>) {
-        entry.clear();
-        if weight_of_buffers(&entry) <= BLANK_BYTES_MAX {
-            // Where there are blanks enough, this one is freed.
-            let _ = self.blanks.push(entry);
+    pub(crate) fn give_back(&self, mut record: Box<JournalRecord>) {
+        record.clear();
+        if weight_of_buffers(&record) <= BLANK_BYTES_MAX {
+            // With enough blanks, this one is freed.
+            let _ = self.blanks.push(record);
         }
     }
 }
 
-fn weight(entry: &Entry) -> usize {
-    let Entry { pairs, input, personal, subject, .. } = entry;
-    size_of::<Entry>() + pairs.len() + input.len() + personal.len() + subject.len()
+fn weight(record: &JournalRecord) -> usize {
+    let JournalRecord { pairs, input, personal, subject, .. } = record;
+    size_of::<JournalRecord>() + pairs.len() + input.len() + personal.len() + subject.len()
 }
 
-fn weight_of_buffers(entry: &Entry) -> usize {
-    let Entry { pairs, input, personal, subject, .. } = entry;
+fn weight_of_buffers(record: &JournalRecord) -> usize {
+    let JournalRecord { pairs, input, personal, subject, .. } = record;
     pairs.capacity() + input.capacity() + personal.capacity() + subject.capacity()
 }
 
@@ -116,8 +121,12 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
-    fn entry(number: u64, bytes: usize) -> Box<Entry> {
-        Box::new(Entry { id: DecisionId(u128::from(number)), pairs: vec![0; bytes], ..Entry::default() })
+    fn record(number: u64, bytes: usize) -> Box<JournalRecord> {
+        Box::new(JournalRecord {
+            id: DecisionId(u128::from(number)),
+            pairs: vec![0; bytes],
+            ..JournalRecord::default()
+        })
     }
 
     proptest! {
@@ -133,13 +142,13 @@ mod tests {
                 if push {
                     for bytes in 0..count {
                         offered += 1;
-                        prop_assert_eq!(ring.push(entry(offered, bytes), || now).unwrap(), offered);
-                        model.push_back((offered, size_of::<Entry>() + bytes, now));
+                        prop_assert_eq!(ring.push(record(offered, bytes), || now).unwrap(), offered);
+                        model.push_back((offered, size_of::<JournalRecord>() + bytes, now));
                     }
                 } else {
                     let mut taken = Vec::new();
                     let had = model.len().min(count);
-                    let drained = ring.drain(count, now, |entry| taken.push(entry.id.0 as u64));
+                    let drained = ring.drain(count, now, |record| taken.push(record.id.0 as u64));
                     let expected: Vec<u64> = model.drain(..had).map(|(number, ..)| number).collect();
                     prop_assert_eq!((drained, taken), (had, expected));
                 }
@@ -155,18 +164,18 @@ mod tests {
     #[test]
     fn a_full_ring_gives_an_entry_back() {
         let ring = Ring::default();
-        (0..RING_ENTRIES as u64).for_each(|number| assert!(ring.push(entry(number, 0), || 1).is_ok()));
+        (0..RING_RECORDS as u64).for_each(|number| assert!(ring.push(record(number, 0), || 1).is_ok()));
         let bytes = ring.bytes();
-        assert!(ring.push(entry(0, 9), || 1).is_err());
-        assert_eq!((ring.bytes(), ring.offered()), (bytes, RING_ENTRIES as u64));
+        assert!(ring.push(record(0, 9), || 1).is_err());
+        assert_eq!((ring.bytes(), ring.offered()), (bytes, RING_RECORDS as u64));
     }
 
     #[test]
     fn buffers_are_used_again_unless_they_are_large() {
         let ring = Ring::default();
-        ring.give_back(entry(1, 100));
+        ring.give_back(record(1, 100));
         assert_eq!(ring.blank().pairs.capacity(), 100);
-        ring.give_back(entry(1, BLANK_BYTES_MAX + 1));
+        ring.give_back(record(1, BLANK_BYTES_MAX + 1));
         assert_eq!(ring.blank().pairs.capacity(), 0);
     }
 }

@@ -1,27 +1,27 @@
-//! How a journal is to be kept: its folder and its limits. Knows nothing of where they were configured.
+//! The settings of a journal: its directory and limits. Knows nothing of configuration files.
 
-use crate::keys::KekPlace;
-use flyball_core::Wall;
+use crate::keys::KekSource;
+use flyball_core::WallClock;
 use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
 pub struct JournalSettings {
     pub folder: PathBuf,
-    /// Each has a ring of its own.
+    /// Each lane has its own ring.
     pub lanes: usize,
-    /// What nobody waits for is on the disk after so long.
+    /// Maximum fsync delay for buffered records.
     pub sync: Duration,
-    /// Nothing more is taken while something older than this is not on the disk.
+    /// The journal rejects records while one older than this is not on disk.
     pub loss_max: Duration,
     pub segment_bytes: u64,
     pub segment_age: Duration,
     pub checkpoint_every: Duration,
-    /// Where the seed of the key that signs is; none: in the folder.
+    /// The seed file of the signing key; none: in the directory.
     pub key: Option<PathBuf>,
-    /// Where the key is that subjects' keys are encrypted under; none: in the folder.
-    pub kek: Option<KekPlace>,
-    pub wall: Wall,
+    /// The source of the key-encryption key; none: in the directory.
+    pub kek: Option<KekSource>,
+    pub wall: WallClock,
 }
 
 impl JournalSettings {
@@ -36,7 +36,7 @@ impl JournalSettings {
             checkpoint_every: Duration::from_secs(60),
             key: None,
             kek: None,
-            wall: Wall::system(),
+            wall: WallClock::system(),
         }
     }
 }

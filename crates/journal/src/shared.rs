@@ -1,12 +1,14 @@
-//! What lanes, other threads and the writer share: rings, tickets, whether something can be kept, and when the writer sleeps.
-//! Atomics only on the lanes' side; the inbox of other threads has a lock, that lanes never take.
+//! State shared by lanes, other threads and the writer.
+//!
+//! It has the rings, tickets, availability, and the writer's sleep. Lanes use atomics only; the inbox of
+//! other threads has a lock that lanes never take.
 
 use crate::counts::{Counters, JournalCounts};
 use crate::ring::Ring;
 use crate::settings::JournalSettings;
 use crate::tickets::Tickets;
-use crate::writer::SealThen;
-use flyball_core::{Entry, EntryKind, Served, Unkept, Wall};
+use crate::writer::SealCallback;
+use flyball_core::{JournalRecord, RecordKind, Served, Unavailable, WallClock};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::mpsc::SyncSender;
@@ -14,10 +16,10 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// Of other threads than lanes; each of them waits for its own.
+/// For threads other than lanes; each waits for its own request.
 const INBOX_MAX: usize = 1024;
 const AWAKE: u8 = 0;
-/// Comes back within milliseconds by itself.
+/// Wakes up within milliseconds on its own.
 const NAPS: u8 = 1;
 const SLEEPS: u8 = 2;
 
@@ -27,46 +29,46 @@ pub(crate) struct Lane {
     pub(crate) tickets: Tickets,
 }
 
-/// What another thread wants written.
+/// A request of another thread to the writer.
 #[derive(Debug)]
-pub(crate) enum Letter {
-    Entry(Box<Entry>, SyncSender<Result<u64, Unkept>>),
-    Served(Box<Served>, SyncSender<Result<u64, Unkept>>),
-    Flush(SyncSender<Result<u64, Unkept>>),
-    Seal(SealThen),
+pub(crate) enum WriterRequest {
+    Append(Box<JournalRecord>, SyncSender<Result<u64, Unavailable>>),
+    Served(Box<Served>, SyncSender<Result<u64, Unavailable>>),
+    Flush(SyncSender<Result<u64, Unavailable>>),
+    Seal(SealCallback),
 }
 
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) counters: Counters,
-    pub(crate) wall: Wall,
+    pub(crate) wall: WallClock,
     pub(crate) loss_max_ns: u64,
     begun: Instant,
-    /// One more than the index of why not; nothing: something can be kept.
-    unkept: AtomicU8,
-    /// When the oldest that was taken from a ring and is not on the disk came to it; nothing: there is none.
+    /// One more than the index of the reason; zero: available.
+    unavailable: AtomicU8,
+    /// The arrival of the oldest record taken from a ring and not on disk; zero: none.
     pub(crate) pending_since_ns: AtomicU64,
     pub(crate) closing: AtomicBool,
-    /// There is no writer any more.
+    /// The writer has ended.
     pub(crate) ended: AtomicBool,
-    inbox: Mutex<VecDeque<Letter>>,
+    inbox: Mutex<VecDeque<WriterRequest>>,
     inbox_length: AtomicUsize,
     writer: OnceLock<Thread>,
     sleep: AtomicU8,
-    /// Somebody waits for what is in a ring.
+    /// A caller waits for a record in a ring.
     urgent: AtomicBool,
-    missed: [AtomicU64; Unkept::ALL.len()],
-    missed_others: [AtomicU64; EntryKind::ALL.len()],
+    missed: [AtomicU64; Unavailable::ALL.len()],
+    missed_others: [AtomicU64; RecordKind::ALL.len()],
     missed_first: AtomicI64,
     missed_last: AtomicI64,
 }
 
-/// Decisions without a record, and other records that were lost, since they were asked for the last time.
+/// Decisions without a record, and other lost records, since the last query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Missed {
-    pub(crate) by_why: [u64; Unkept::ALL.len()],
-    pub(crate) others: [u64; EntryKind::ALL.len()],
+    pub(crate) by_why: [u64; Unavailable::ALL.len()],
+    pub(crate) others: [u64; RecordKind::ALL.len()],
     pub(crate) first_unix_ns: i64,
     pub(crate) last_unix_ns: i64,
 }
@@ -79,7 +81,7 @@ impl Shared {
             wall: settings.wall.clone(),
             loss_max_ns: nanoseconds(settings.loss_max),
             begun: Instant::now(),
-            unkept: AtomicU8::new(0),
+            unavailable: AtomicU8::new(0),
             pending_since_ns: AtomicU64::new(0),
             closing: AtomicBool::new(false),
             ended: AtomicBool::new(false),
@@ -95,22 +97,22 @@ impl Shared {
         }
     }
 
-    /// Never nothing.
+    /// Never zero.
     pub(crate) fn now_ns(&self) -> u64 {
         nanoseconds(self.begun.elapsed()) + 1
     }
 
-    pub(crate) fn unkept(&self) -> Option<Unkept> {
-        let index = self.unkept.load(Ordering::Relaxed).checked_sub(1)?;
-        Unkept::ALL.get(usize::from(index)).copied()
+    pub(crate) fn unavailable(&self) -> Option<Unavailable> {
+        let index = self.unavailable.load(Ordering::Relaxed).checked_sub(1)?;
+        Unavailable::ALL.get(usize::from(index)).copied()
     }
 
-    pub(crate) fn set_unkept(&self, unkept: Option<Unkept>) {
-        let state = unkept.map_or(0, |why| why.index() as u8 + 1);
-        self.unkept.store(state, Ordering::Relaxed);
+    pub(crate) fn set_unavailable(&self, unavailable: Option<Unavailable>) {
+        let state = unavailable.map_or(0, |why| why.index() as u8 + 1);
+        self.unavailable.store(state, Ordering::Relaxed);
     }
 
-    /// Something that is not on the disk, in the file or in this ring, came earlier than may be.
+    /// Whether a record in the file or in this ring waits longer than allowed.
     pub(crate) fn behind(&self, ring: &Ring) -> bool {
         let pending = self.pending_since_ns.load(Ordering::Relaxed);
         let waits = ring.since_ns();
@@ -130,22 +132,22 @@ impl Shared {
         counts.unsynced_records += self.lanes.iter().map(|lane| lane.ring.len() as u64).sum::<u64>();
         counts.unsynced_ns = oldest.map_or(0, |since| now.saturating_sub(since));
         counts.loss_max_ns = self.loss_max_ns;
-        counts.available = self.unkept();
+        counts.available = self.unavailable();
         counts
     }
 }
 
-/// Decisions that were answered without a record.
+/// Decisions answered without a record.
 impl Shared {
-    pub(crate) fn miss(&self, decisions: u64, why: Unkept) {
+    pub(crate) fn miss(&self, decisions: u64, why: Unavailable) {
         self.miss_now();
         self.counters.gap_decisions[why.index()].fetch_add(decisions, Ordering::Relaxed);
         self.missed[why.index()].fetch_add(decisions, Ordering::Release);
         self.wake(false);
     }
 
-    /// Records that are no decisions.
-    pub(crate) fn miss_others(&self, others: &[u64; EntryKind::ALL.len()]) {
+    /// Records other than decisions.
+    pub(crate) fn miss_others(&self, others: &[u64; RecordKind::ALL.len()]) {
         let count = others.iter().sum();
         if count == 0 {
             return;
@@ -168,22 +170,22 @@ impl Shared {
         self.missed.iter().chain(&self.missed_others).any(|count| count.load(Ordering::Relaxed) > 0)
     }
 
-    /// An entry will not be kept. Whoever waits for it is told, and counts by himself; nobody else would.
-    pub(crate) fn lose(&self, entry: &Entry, why: Unkept) {
-        if entry.sync {
+    /// A record is lost. A waiting caller is notified and counts it; otherwise it is counted here.
+    pub(crate) fn lose(&self, record: &JournalRecord, why: Unavailable) {
+        if record.sync {
             return;
         }
-        if is_decision(entry.kind) {
+        if is_decision(record.kind) {
             self.miss(1, why);
         } else {
-            let mut others = [0; EntryKind::ALL.len()];
-            others[entry.kind as usize] = 1;
+            let mut others = [0; RecordKind::ALL.len()];
+            others[record.kind as usize] = 1;
             self.miss_others(&others);
         }
     }
 
-    /// All that a lane offered up to `last` and that is not settled is lost; what nobody waits for any more is counted.
-    pub(crate) fn lose_tickets(&self, lane: &Lane, last: u64, why: Unkept) {
+    /// Marks all unsettled records of a lane up to `last` as lost, and counts the orphans.
+    pub(crate) fn lose_tickets(&self, lane: &Lane, last: u64, why: Unavailable) {
         let orphans = lane.tickets.lose(last, why);
         if orphans > 0 {
             self.miss(orphans, why);
@@ -204,15 +206,15 @@ impl Shared {
     }
 }
 
-/// Of other threads than lanes.
+/// Requests of other threads than lanes.
 impl Shared {
-    pub(crate) fn post(&self, letter: Letter) -> Result<(), Unkept> {
+    pub(crate) fn post(&self, letter: WriterRequest) -> Result<(), Unavailable> {
         let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         if self.closing.load(Ordering::Acquire) {
-            return Err(Unkept::Closed);
+            return Err(Unavailable::Closed);
         }
         if inbox.len() >= INBOX_MAX {
-            return Err(Unkept::Behind);
+            return Err(Unavailable::Behind);
         }
         inbox.push_back(letter);
         self.inbox_length.store(inbox.len(), Ordering::Relaxed);
@@ -221,7 +223,7 @@ impl Shared {
         Ok(())
     }
 
-    pub(crate) fn take_letter(&self) -> Option<Letter> {
+    pub(crate) fn take_request(&self) -> Option<WriterRequest> {
         if self.inbox_length.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -231,26 +233,28 @@ impl Shared {
         letter
     }
 
-    /// The writer is gone, as it should be or not: whoever still waits is told, and so is who comes.
+    /// The writer ended, normally or not: notifies waiting threads and rejects new requests.
     pub(crate) fn end(&self) {
         self.close();
-        self.set_unkept(Some(Unkept::Closed));
+        self.set_unavailable(Some(Unavailable::Closed));
         self.ended.store(true, Ordering::SeqCst);
         for lane in &self.lanes {
-            lane.ring.drain(usize::MAX, 0, |entry| self.lose(&entry, Unkept::Closed));
-            self.lose_tickets(lane, lane.ring.offered(), Unkept::Closed);
+            lane.ring.drain(usize::MAX, 0, |record| self.lose(&record, Unavailable::Closed));
+            self.lose_tickets(lane, lane.ring.offered(), Unavailable::Closed);
         }
-        while let Some(letter) = self.take_letter() {
+        while let Some(letter) = self.take_request() {
             match letter {
-                Letter::Entry(_, reply) | Letter::Served(_, reply) | Letter::Flush(reply) => {
-                    let _ = reply.try_send(Err(Unkept::Closed));
+                WriterRequest::Append(_, reply)
+                | WriterRequest::Served(_, reply)
+                | WriterRequest::Flush(reply) => {
+                    let _ = reply.try_send(Err(Unavailable::Closed));
                 }
-                Letter::Seal(then) => then.tell(Err(Unkept::Closed)),
+                WriterRequest::Seal(then) => then.tell(Err(Unavailable::Closed)),
             }
         }
     }
 
-    /// Nothing is posted from here on.
+    /// Rejects requests from here on.
     pub(crate) fn close(&self) {
         let inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
         self.closing.store(true, Ordering::Release);
@@ -259,9 +263,9 @@ impl Shared {
     }
 }
 
-/// The writer's sleep. What is put somewhere before `wake` is seen before the writer sleeps, or wakes it.
+/// The writer's sleep. Data stored before `wake` is seen before the writer sleeps, or wakes it.
 impl Shared {
-    /// `urgent`: at once, and not only where it sleeps until it is woken.
+    /// `urgent` wakes it at once, not only from a deep sleep.
     pub(crate) fn wake(&self, urgent: bool) {
         if urgent {
             self.urgent.store(true, Ordering::Relaxed);
@@ -276,12 +280,12 @@ impl Shared {
         }
     }
 
-    /// This thread is the writer.
+    /// Declares this thread the writer.
     pub(crate) fn write_here(&self) {
         let _ = self.writer.set(thread::current());
     }
 
-    /// What is urgent now is seen by what follows.
+    /// The following round handles everything that is urgent now.
     pub(crate) fn begin_round(&self) {
         self.urgent.store(false, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -291,7 +295,7 @@ impl Shared {
         self.rest(NAPS, at_most, || false);
     }
 
-    /// Until something comes.
+    /// Sleeps until a wake-up.
     pub(crate) fn sleep(&self, at_most: Duration) {
         let something = || self.lanes.iter().any(|lane| lane.ring.len() > 0) || self.any_missed();
         self.rest(SLEEPS, at_most, something);
@@ -307,9 +311,9 @@ impl Shared {
     }
 }
 
-/// Gap records count these; rows that failed are no decisions, and stand there among the others.
-pub(crate) fn is_decision(kind: EntryKind) -> bool {
-    kind == EntryKind::Decision
+/// Gap records count these; failed rows are not decisions and are counted among the others.
+pub(crate) fn is_decision(kind: RecordKind) -> bool {
+    kind == RecordKind::Decision
 }
 
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {

@@ -1,49 +1,49 @@
-//! Who waits for which entry of a lane, and how far the entries are settled. The writer settles and wakes one of those that
-//! wait; that one, on the lane's thread, wakes the others, so that a commit costs a lane one wake-up from elsewhere.
+//! Which caller waits for which record of a lane, and how far records are settled.
 //!
-//! Knows numbers and wakers, and neither entries nor files.
+//! The writer settles and wakes one waiting future; that one, on the lane's thread, wakes the others, so that
+//! a commit costs a lane one cross-thread wake-up. Knows numbers and wakers, not records or files.
 
-use crate::ring::RING_ENTRIES;
+use crate::ring::RING_RECORDS;
 use crossbeam_queue::ArrayQueue;
-use flyball_core::Unkept;
+use flyball_core::Unavailable;
 use std::collections::VecDeque;
 use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// Two for each entry that may wait: a future can come again with another waker.
-const WAITING_MAX: usize = 2 * RING_ENTRIES;
-/// Spans of lost entries that are told apart; the oldest two become one where there are more.
+/// Two for each waiting record: a future can return with another waker.
+const WAITING_MAX: usize = 2 * RING_RECORDS;
+/// Maximum separate spans of lost records; beyond it, the oldest two are merged.
 const LOST_MAX: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Tickets {
-    /// All up to here are on the disk, or lost.
+    /// All up to here are on disk, or lost.
     settled: AtomicU64,
-    /// What the lane knows of that.
+    /// The settled number that the lane has seen.
     seen: AtomicU64,
     waiting: ArrayQueue<(u64, Waker)>,
-    /// The last of those that are lost; whoever asks for a later one takes no lock.
+    /// The last lost record; a query for a later one takes no lock.
     last_lost: AtomicU64,
     any_orphans: AtomicBool,
-    fates: Mutex<Fates>,
+    losses: Mutex<Losses>,
 }
 
-/// What is not as it should be with entries.
+/// Lost and orphaned records.
 #[derive(Debug, Default)]
-struct Fates {
+struct Losses {
     lost: VecDeque<Lost>,
-    /// Not settled yet, and nobody waits any more. No more than there are entries on their way.
+    /// Unsettled records without a waiting caller. Bounded by the records in flight.
     orphans: Vec<u64>,
 }
 
-/// Entries that could not be brought to the disk, first and last.
+/// A span of records that did not reach the disk: first and last.
 #[derive(Clone, Copy, Debug)]
 struct Lost {
     first: u64,
     last: u64,
-    why: Unkept,
+    why: Unavailable,
 }
 
 impl Default for Tickets {
@@ -54,7 +54,7 @@ impl Default for Tickets {
             waiting: ArrayQueue::new(WAITING_MAX),
             last_lost: AtomicU64::new(0),
             any_orphans: AtomicBool::new(false),
-            fates: Mutex::default(),
+            losses: Mutex::default(),
         }
     }
 }
@@ -65,59 +65,59 @@ impl Tickets {
         self.settled.load(Ordering::Relaxed)
     }
 
-    /// All up to `last` are on the disk.
+    /// All up to `last` are on disk.
     pub(crate) fn keep(&self, last: u64) {
         if last > self.settled() {
             self.settle(last);
         }
         if self.any_orphans.load(Ordering::Relaxed) {
-            self.forget_orphans(&mut self.fates(), last);
+            self.forget_orphans(&mut self.losses(), last);
         }
     }
 
-    fn forget_orphans(&self, fates: &mut Fates, last: u64) {
-        fates.orphans.retain(|ticket| *ticket > last);
-        self.any_orphans.store(!fates.orphans.is_empty(), Ordering::Relaxed);
+    fn forget_orphans(&self, losses: &mut Losses, last: u64) {
+        losses.orphans.retain(|ticket| *ticket > last);
+        self.any_orphans.store(!losses.orphans.is_empty(), Ordering::Relaxed);
     }
 
-    /// All that are not settled, up to `last`, are lost. Gives how many of them were orphans.
+    /// Marks all unsettled ones up to `last` as lost. Returns how many were orphans.
     #[must_use]
-    pub(crate) fn lose(&self, last: u64, why: Unkept) -> u64 {
+    pub(crate) fn lose(&self, last: u64, why: Unavailable) -> u64 {
         let first = self.settled() + 1;
         if last < first {
             return 0;
         }
-        let mut fates = self.fates();
-        let orphans = fates.orphans.iter().filter(|ticket| (first..=last).contains(ticket)).count();
-        self.forget_orphans(&mut fates, last);
-        let lost = &mut fates.lost;
+        let mut losses = self.losses();
+        let orphans = losses.orphans.iter().filter(|ticket| (first..=last).contains(ticket)).count();
+        self.forget_orphans(&mut losses, last);
+        let lost = &mut losses.lost;
         match lost.back_mut() {
             Some(before) if before.last + 1 == first && before.why == why => before.last = last,
             _ => lost.push_back(Lost { first, last, why }),
         }
         if lost.len() > LOST_MAX {
-            // Some that were kept are taken for lost then: those who asked were told long before.
+            // The merged span includes durable records; their callers were notified long before.
             let oldest = lost.pop_front().map(|lost| lost.first);
             if let (Some(first), Some(next)) = (oldest, lost.front_mut()) {
                 next.first = first;
             }
         }
         self.last_lost.store(last, Ordering::Release);
-        // Under the lock: an orphan is among those that were counted here, or sees that it is lost.
+        // Under the lock: an orphan is either counted here or sees that it is lost.
         self.settled.store(last, Ordering::Release);
-        drop(fates);
+        drop(losses);
         self.settle(last);
         orphans as u64
     }
 
     fn settle(&self, last: u64) {
         self.settled.store(last, Ordering::Release);
-        // Whoever began to wait before sees the new number, or is seen here.
+        // A future that started to wait before sees the new number, or is seen here.
         fence(Ordering::SeqCst);
         self.wake_one();
     }
 
-    /// Somebody waits, and the lane has not seen how far things are: whoever was woken may be gone.
+    /// Callers wait and the lane has not seen the progress: the woken future may be gone.
     pub(crate) fn unseen(&self) -> bool {
         self.seen.load(Ordering::Acquire) != self.settled() && !self.waiting.is_empty()
     }
@@ -130,14 +130,14 @@ impl Tickets {
 }
 
 impl Tickets {
-    fn fates(&self) -> MutexGuard<'_, Fates> {
-        self.fates.lock().unwrap_or_else(PoisonError::into_inner)
+    fn losses(&self) -> MutexGuard<'_, Losses> {
+        self.losses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Fates {
-    /// Of one that is settled.
-    fn of(&self, ticket: u64) -> Result<(), Unkept> {
+impl Losses {
+    /// The result of a settled ticket.
+    fn of(&self, ticket: u64) -> Result<(), Unavailable> {
         let found = self.lost.iter().rev().find(|lost| (lost.first..=lost.last).contains(&ticket));
         found.map_or(Ok(()), |lost| Err(lost.why))
     }
@@ -145,21 +145,21 @@ impl Fates {
 
 /// The lane's side.
 impl Tickets {
-    pub(crate) fn poll(&self, ticket: u64, context: &mut Context<'_>) -> Poll<Result<(), Unkept>> {
-        self.tell_others(ticket);
+    pub(crate) fn poll(&self, ticket: u64, context: &mut Context<'_>) -> Poll<Result<(), Unavailable>> {
+        self.wake_others(ticket);
         if let Some(settled) = self.state(ticket) {
             return Poll::Ready(settled);
         }
         if let Err(waits) = self.waiting.push((ticket, context.waker().clone())) {
-            self.once_each(waits);
+            self.drop_stale_wakers(waits);
         }
         fence(Ordering::SeqCst);
-        self.tell_others(ticket);
+        self.wake_others(ticket);
         self.state(ticket).map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Some futures were polled again and again and stand here more than once: their last waker is the one that counts.
-    fn once_each(&self, newest: (u64, Waker)) {
+    /// Removes duplicate wakers of futures that were polled repeatedly: their last waker counts.
+    fn drop_stale_wakers(&self, newest: (u64, Waker)) {
         let mut all: Vec<_> =
             iter::from_fn(|| self.waiting.pop()).take(WAITING_MAX).chain([newest]).collect();
         all.reverse();
@@ -167,35 +167,35 @@ impl Tickets {
         all.dedup_by_key(|(ticket, _)| *ticket);
         for (ticket, waker) in all {
             if let Err((_, waker)) = self.waiting.push((ticket, waker)) {
-                // More wait than can have been offered; let it ask again.
+                // More wait than can have been offered; let it poll again.
                 waker.wake();
             }
         }
     }
 
-    fn state(&self, ticket: u64) -> Option<Result<(), Unkept>> {
+    fn state(&self, ticket: u64) -> Option<Result<(), Unavailable>> {
         if self.settled.load(Ordering::Acquire) < ticket {
             return None;
         }
         if ticket > self.last_lost.load(Ordering::Acquire) {
             return Some(Ok(()));
         }
-        Some(self.fates().of(ticket))
+        Some(self.losses().of(ticket))
     }
 
-    /// Nobody waits for it any more: if it is lost, the writer counts it. An error: it is lost already.
-    pub(crate) fn orphan(&self, ticket: u64) -> Result<(), Unkept> {
-        let mut fates = self.fates();
+    /// The caller no longer waits; if the record is lost, the writer counts it. Error: already lost.
+    pub(crate) fn orphan(&self, ticket: u64) -> Result<(), Unavailable> {
+        let mut losses = self.losses();
         if self.settled.load(Ordering::Acquire) >= ticket {
-            return fates.of(ticket);
+            return losses.of(ticket);
         }
-        fates.orphans.push(ticket);
+        losses.orphans.push(ticket);
         self.any_orphans.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Wakes all that are settled, but for the one that asks.
-    fn tell_others(&self, asks: u64) {
+    /// Wakes all settled ones except the caller.
+    fn wake_others(&self, asks: u64) {
         loop {
             let settled = self.settled.load(Ordering::Acquire);
             if self.seen.load(Ordering::Relaxed) == settled {
@@ -209,14 +209,14 @@ impl Tickets {
                         }
                     }
                     Some(waits) => {
-                        // Its place has become free just now.
+                        // Its slot was just freed.
                         let _ = self.waiting.push(waits);
                     }
                     None => break,
                 }
             }
             self.seen.store(settled, Ordering::Release);
-            // The writer may have looked for somebody to wake while the last of them was in hand.
+            // The writer may have looked for a waker while the last one was held here.
             fence(Ordering::SeqCst);
         }
     }

@@ -1,68 +1,69 @@
-//! Whether a log is what was written: every frame, every link, every segment, every checkpoint. Names each place that is
-//! not, and never stops at the first.
+//! Verifies a log: every frame, link, segment and checkpoint.
 //!
-//! Reads each byte once, in order, and keeps no more than a few hashes. Changes nothing.
+//! Reports every failure, not only the first. Reads each byte once, in order, and stores only a few hashes.
+//! Changes nothing.
 
-mod beside;
 mod finding;
 mod frames;
 mod notes;
 mod retired;
 mod segment;
+mod side_files;
 
-pub use finding::{Finding, NotePlace, What};
+pub use finding::{Finding, FindingKind, NoteOrigin};
 pub use frames::verify_frames;
-pub(crate) use notes::NoteFile;
+pub(crate) use notes::NoteReader;
 
 use crate::format::{Hash, Header};
 use crate::log::{Log, LogError, notes_path};
-use crate::merkle::{Growing, leaf_of_segment};
-use beside::Beside;
+use crate::merkle::{MerkleTree, leaf_of_segment};
 use notes::Streams;
+use side_files::SideFiles;
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-/// More findings than this are counted, not kept.
+/// Findings beyond this are counted, not stored.
 const FINDINGS_MAX: usize = 1000;
 
 #[derive(Clone, Debug, Default)]
 pub struct VerifyOptions {
-    /// This segment alone, and nothing beside the log. Checkpoints are still checked against all segments' roots.
+    /// Only this segment, without side files. Checkpoints are still checked against all segments' roots.
     pub segment: Option<u64>,
-    /// A note that was kept elsewhere.
+    /// A note from outside the journal.
     pub checkpoint: Option<String>,
-    /// The key that must have signed every checkpoint. None: the one that the headers name, which whoever can rewrite the
-    /// whole log can replace.
+    /// The key that must have signed every checkpoint.
+    ///
+    /// None: the one named in the headers, which an attacker who can rewrite the whole log can replace.
     pub key: Option<[u8; 32]>,
-    /// The log is a copy that was made without the file of keys.
+    /// The log is a copy without the key file.
     pub without_keys: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// That hold.
+    /// Valid frames.
     pub frames: u64,
     pub segments: u64,
-    /// Segments that left the folder; their roots were checked.
+    /// Segments that left the directory; their roots were checked.
     pub retired: u64,
-    /// Notes that were checked, the outside one too.
+    /// Checked notes, including the outside one.
     pub checkpoints: u64,
-    /// How far they sign the log. None: nothing of it is signed.
+    /// How far checkpoints sign the log. None: nothing is signed.
     pub signed: Option<Signed>,
-    /// Frames behind that: only a later checkpoint will show whether somebody changed them.
+    /// Frames after that: only a later checkpoint can reveal a change.
     pub unsigned: u64,
-    /// Beside the log: blobs that records name, and subjects with personal values or erasures.
+    /// Side files: referenced blobs, and subjects with personal data or erasures.
     pub blobs: u64,
     pub subjects: u64,
     pub findings: Vec<Finding>,
-    /// And so many more.
+    /// Further findings that are not stored.
     pub findings_beyond: u64,
-    /// What a writer that was stopped has left behind: nobody was promised it, and the next one cuts it.
+    /// The unacknowledged remains of a stopped writer; the next one cuts them.
     pub unfinished: Option<Finding>,
 }
 
-/// All segments before this one, and so many of its frames.
+/// All segments before this one, and this many of its frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Signed {
     pub segment: u64,
@@ -74,7 +75,7 @@ impl Verified {
         self.findings.is_empty()
     }
 
-    /// A note that holds for itself. They come in the order of what they sign.
+    /// A valid note. Notes come in the order of what they sign.
     fn note(&mut self, note: &crate::Checkpoint) {
         let signs = Signed { segment: note.open, frames: note.open_frames };
         self.signed = self.signed.max(Some(signs));
@@ -91,7 +92,7 @@ impl Verified {
 }
 
 impl Log {
-    /// `told` hears how many segments are done, and of how many; where it breaks off, the rest is not looked at.
+    /// Verifies the log. `told` receives the number of finished segments and the total; it may stop the run.
     pub fn verify(
         &self,
         options: &VerifyOptions,
@@ -127,17 +128,17 @@ struct Run<'a> {
     log: &'a Log,
     verified: Verified,
     notes: Streams,
-    /// Over the roots of the first segments. None: one of them is not known.
-    roots: Option<Growing>,
-    /// As the writer noted them: for segments that are not there.
+    /// The tree over the first segments' roots. None: one of them is unknown.
+    roots: Option<MerkleTree>,
+    /// The writer's root file, for segments that are missing.
     noted_roots: Option<File>,
-    /// The last segment that was walked to its end, and its root.
+    /// The last fully read segment, and its root.
     walked: Option<(u64, Hash)>,
-    /// Somebody writes to the log just now.
+    /// A writer has the log open.
     live: bool,
-    /// What stands beside the log is looked at too: not where one segment is asked for.
+    /// Also check side files: not if a single segment is selected.
     whole: bool,
-    beside: Beside,
+    side_files: SideFiles,
 }
 
 impl<'a> Run<'a> {
@@ -145,13 +146,13 @@ impl<'a> Run<'a> {
         let mut verified = Verified { retired: log.retired().len() as u64, ..Verified::default() };
         let notes = Streams::open(log, options, &mut verified)?;
         let noted_roots = File::open(log.folder().join("roots")).ok();
-        let (roots, walked) = (Some(Growing::default()), None);
-        let (live, beside) = (is_live(log.folder()), Beside::default());
+        let (roots, walked) = (Some(MerkleTree::default()), None);
+        let (live, side_files) = (is_live(log.folder()), SideFiles::default());
         let whole = options.segment.is_none();
-        Ok(Run { log, verified, notes, roots, noted_roots, walked, live, whole, beside })
+        Ok(Run { log, verified, notes, roots, noted_roots, walked, live, whole, side_files })
     }
 
-    /// Numbers between this segment and the one before that nobody has.
+    /// Reports missing numbers between this segment and the previous one.
     fn missing_before(&mut self, place: usize) {
         let listing = &self.log.listing;
         let number = listing.segments[place].number;
@@ -160,7 +161,7 @@ impl<'a> Run<'a> {
         self.pass_before(number);
     }
 
-    /// Segments from `first` up to `end`, but those that are retired.
+    /// Reports segments from `first` up to `end`, except retired ones.
     fn missing(&mut self, first: u64, end: u64) {
         let log = self.log;
         let inside = log
@@ -171,14 +172,15 @@ impl<'a> Run<'a> {
         let mut from = first;
         for number in inside.chain([end]) {
             if from < number {
-                let what = What::Missing { until: number - 1, quarantined: quarantined(log.folder(), from) };
+                let what =
+                    FindingKind::Missing { until: number - 1, quarantined: quarantined(log.folder(), from) };
                 self.verified.add(Finding::of_segment(from, what));
             }
             from = number + 1;
         }
     }
 
-    /// What the log says beyond the last segment that is there.
+    /// Checks what the log states beyond the last existing segment.
     fn after_last(&mut self) {
         let last = self.log.listing.segments.last().map_or(0, |listed| listed.number);
         let retired = self.log.retired().last().map_or(0, |retired| retired.segment);
@@ -190,7 +192,7 @@ impl<'a> Run<'a> {
         while let Some((place, note)) = self.notes.pop_before(u64::MAX, &mut self.verified) {
             self.verified.note(&note);
             if note.open > until {
-                let what = What::Missing { until: note.open, quarantined: false };
+                let what = FindingKind::Missing { until: note.open, quarantined: false };
                 self.verified.add(Finding { note: Some(place), ..Finding::of_segment(until + 1, what) });
                 until = note.open;
             }
@@ -198,26 +200,28 @@ impl<'a> Run<'a> {
         self.unsigned(known);
     }
 
-    /// Segments that others follow, and no note signs. The last of them may wait for its note: it is written right behind the
-    /// header of the next, and a writer may have been stopped, or be at work, between the two.
+    /// Reports sealed segments that no note signs.
+    ///
+    /// The last of them may still wait for its note: it is written right after the next header, and a writer
+    /// may have been stopped, or be working, between the two.
     fn unsigned(&mut self, last: u64) {
         let signed = self.verified.signed.map_or(0, |signed| signed.segment);
         if signed + 1 < last {
-            let what = What::Unsigned { until: last - 1 };
+            let what = FindingKind::Unsigned { until: last - 1 };
             self.verified.add(Finding::of_segment(signed.max(1), what));
         }
     }
 
-    /// Notes whose open segment is one of those before: whether they sign the roots that are here.
+    /// Checks the roots signed by notes whose open segment is before this one.
     fn pass_before(&mut self, number: u64) {
         while let Some((place, note)) = self.notes.pop_before(number, &mut self.verified) {
             self.check_roots(place, &note);
         }
     }
 
-    fn check_roots(&mut self, place: NotePlace, note: &crate::Checkpoint) {
+    fn check_roots(&mut self, place: NoteOrigin, note: &crate::Checkpoint) {
         if note.sealed.checked_add(1) != Some(note.open) {
-            self.verified.add(Finding::of_note(note, place, What::NoteShape));
+            self.verified.add(Finding::of_note(note, place, FindingKind::NoteShape));
             return;
         }
         self.verified.note(note);
@@ -227,16 +231,16 @@ impl<'a> Run<'a> {
             self.notes.fits = self.notes.fits.max(note.sealed);
         } else {
             let (fits, sealed) = (self.notes.fits, note.sealed);
-            // Once: the same fault is in every later one.
+            // Once: every later note has the same fault.
             self.roots = None;
-            let what = What::NoteRoot { fits, sealed };
+            let what = FindingKind::NoteRoot { fits, sealed };
             self.verified.add(Finding { note: Some(place), ..Finding::of_segment(fits + 1, what) });
         }
     }
 
     fn grow_to(&mut self, count: u64) {
         while self.roots.as_ref().is_some_and(|roots| roots.count() < count) {
-            let number = self.roots.as_ref().map_or(0, Growing::count) + 1;
+            let number = self.roots.as_ref().map_or(0, MerkleTree::count) + 1;
             match (self.root_of(number), &mut self.roots) {
                 (Some(root), Some(roots)) => roots.push(&leaf_of_segment(&root)),
                 (_, roots) => *roots = None,
@@ -244,7 +248,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// As the next header has it, or whoever else knows.
+    /// The segment's root from the next header, or from another source.
     fn root_of(&self, number: u64) -> Option<Hash> {
         let listing = &self.log.listing;
         let next = listing.segment(number + 1).and_then(|next| next.header.as_ref().ok());
@@ -254,7 +258,7 @@ impl<'a> Run<'a> {
             .or_else(|| noted_root(self.noted_roots.as_ref()?, number))
     }
 
-    /// What the header behind a segment says of it, or whoever else knows: frames, root, last leaf.
+    /// A segment's frames, root and last leaf from the next header, or from another source.
     fn end_of(&self, number: u64) -> Option<(u64, Hash, Hash)> {
         let listing = &self.log.listing;
         let next = listing.segment(number + 1).and_then(|next| next.header.as_ref().ok());
@@ -278,7 +282,7 @@ fn quarantined(folder: &Path, number: u64) -> bool {
     folder.join("quarantine").join(format!("{number:016}.fbj")).exists()
 }
 
-/// Whether a writer holds the log.
+/// Whether a writer holds the lock.
 fn is_live(folder: &Path) -> bool {
     use rustix::fs::{FlockOperation, flock};
     let Ok(file) = File::open(folder.join("lock")) else { return false };

@@ -1,33 +1,34 @@
-//! The one thread that writes. Each round takes what the lanes have offered, writes it behind what is there, and brings it to
-//! the disk as soon as somebody waits for it, or the oldest of it has waited long enough. Start reading at `run`.
+//! The writer thread. Start reading at `run`.
 //!
-//! Whatever the disk does, a round ends: what cannot be kept is counted and told, and tried again a second later.
+//! Each round takes the lanes' records, appends them, and fsyncs when a caller waits or the oldest has waited
+//! long enough. Whatever the disk does, a round ends: records that cannot be stored are counted and reported,
+//! and the writer retries a second later.
 
 mod checkpoint;
 mod fault;
+pub(crate) mod folder_check;
 mod gap;
-pub(crate) mod gone;
 mod group;
 mod rotate;
 mod seal;
 mod segment;
 
-pub(crate) use seal::SealThen;
+pub(crate) use seal::SealCallback;
 pub use seal::Sealed;
-pub(crate) use segment::Before;
+pub(crate) use segment::PreviousSegment;
 
-use crate::counts::OwnKind;
+use crate::counts::InternalKind;
 use crate::disk::Disk;
 use crate::folder::Folder;
-use crate::format::{Began, FRAME_HEAD_BYTES};
-use crate::merkle::Growing;
+use crate::format::{FRAME_HEAD_BYTES, StartReason};
+use crate::merkle::MerkleTree;
 use crate::node::Node;
-use crate::payload::Beside;
+use crate::payload::SideFiles;
 use crate::settings::JournalSettings;
-use crate::shared::{Letter, Shared, nanoseconds};
+use crate::shared::{Shared, WriterRequest, nanoseconds};
 use checkpoint::Checkpoints;
 use fault::Fault;
-use flyball_core::{Entry, EntryKind, Served, Unkept};
+use flyball_core::{JournalRecord, RecordKind, Served, Unavailable};
 use gap::Gap;
 use group::{Group, Reply};
 use segment::Segment;
@@ -37,21 +38,21 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What nobody waits for is in the file after so long.
+/// Maximum delay until unsynced records are in the file.
 const NAP: Duration = Duration::from_millis(2);
-/// Rounds without an entry before the writer sleeps until it is woken, which costs the lane that does it a system call.
+/// Idle rounds before the writer sleeps until woken, which costs the waking lane a system call.
 const NAPS_MAX: u32 = 100;
-/// How long it sleeps at most: times of other things are looked at then.
+/// Maximum sleep: periodic work is checked then.
 const SLEEP_MAX: Duration = Duration::from_millis(500);
-/// From one lane in one round, so that every lane has its turn.
-const ROUND_ENTRIES: usize = 2048;
-/// More than this is not kept in memory for the case that the disk fails.
+/// Maximum records from one lane in one round, so that every lane gets a turn.
+const ROUND_RECORDS: usize = 2048;
+/// Maximum bytes held in memory for rewriting after a disk failure.
 const GROUP_BYTES_MAX: usize = 16 << 20;
-/// The last of a segment is for gap records alone.
+/// The end of a segment is reserved for gap records.
 const GAP_ROOM_BYTES: u64 = 64 << 10;
-/// Documents that came while nothing could be written.
+/// Maximum documents that wait while nothing can be written.
 const UNSERVED_MAX: usize = 256;
-/// Tests see the same, sooner.
+/// Shorter in tests.
 const RETRY: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(1) };
 
 pub(crate) struct Writer {
@@ -60,53 +61,53 @@ pub(crate) struct Writer {
     folder: Folder,
     settings: JournalSettings,
     node: Node,
-    beside: Beside,
+    side_files: SideFiles,
     segment: Segment,
-    /// Of the roots of all segments before it.
-    sealed: Growing,
+    /// The tree over the roots of all earlier segments.
+    sealed: MerkleTree,
     roots: File,
-    /// The next one's file, if there was room for it.
+    /// The next segment's file, if there was space for it.
     next: Option<File>,
     group: Group,
-    /// Entries taken from each lane.
+    /// Records taken from each lane.
     taken: Vec<u64>,
-    /// When the oldest of those that are being taken came.
+    /// When the oldest record of the current round came.
     since_ns: u64,
     payload: Vec<u8>,
     checkpoints: Checkpoints,
     durable: File,
     fault: Fault,
     gap: Option<Gap>,
-    /// How decisions serve, of which there is no record yet.
+    /// Serving documents without a record yet.
     unserved: Vec<Served>,
-    /// Held as long as this lives.
+    /// Held for the writer's lifetime.
     lock: File,
 }
 
-/// What the writer begins with.
+/// The writer's initial state.
 pub(crate) struct Start {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) folder: Folder,
     pub(crate) node: Node,
-    pub(crate) beside: Beside,
-    pub(crate) before: Before,
-    pub(crate) began: Began,
-    pub(crate) sealed: Growing,
+    pub(crate) side_files: SideFiles,
+    pub(crate) before: PreviousSegment,
+    pub(crate) began: StartReason,
+    pub(crate) sealed: MerkleTree,
     pub(crate) roots: File,
     pub(crate) checkpoints_bytes: u64,
-    /// Records of what was found.
-    pub(crate) reports: Vec<(OwnKind, Vec<u8>)>,
+    /// Records that report the recovery.
+    pub(crate) reports: Vec<(InternalKind, Vec<u8>)>,
     pub(crate) lock: File,
 }
 
 impl Writer {
-    /// Begins a segment of its own, and says there what was found.
+    /// Starts a new segment with the recovery's reports.
     pub(crate) fn begin(start: Start, settings: JournalSettings, shared: Arc<Shared>) -> io::Result<Writer> {
         let Start {
             disk,
             folder,
             node,
-            beside,
+            side_files,
             before,
             began,
             sealed,
@@ -128,7 +129,7 @@ impl Writer {
             folder,
             settings,
             node,
-            beside,
+            side_files,
             segment,
             sealed,
             roots,
@@ -152,15 +153,15 @@ impl Writer {
         Ok(writer)
     }
 
-    fn report(&mut self, reports: &[(OwnKind, Vec<u8>)]) -> io::Result<()> {
+    fn report(&mut self, reports: &[(InternalKind, Vec<u8>)]) -> io::Result<()> {
         for (kind, payload) in reports {
-            // The segment is new and has room.
-            let _ = self.add_own(*kind, payload);
+            // The segment is new and has space.
+            let _ = self.add_internal(*kind, payload);
         }
         if self.commit() {
             Ok(())
         } else {
-            Err(io::Error::other("the disk failed while the journal was opened"))
+            Err(io::Error::other("the disk failed while opening the journal"))
         }
     }
 
@@ -171,10 +172,10 @@ impl Writer {
         loop {
             self.shared.begin_round();
             let closing = self.shared.closing.load(Ordering::Acquire);
-            let taken = self.take_rings() + self.take_letters();
+            let taken = self.take_rings() + self.take_requests();
             self.write_or_commit();
-            self.tend();
-            if taken >= ROUND_ENTRIES {
+            self.run_periodic();
+            if taken >= ROUND_RECORDS {
                 continue;
             }
             if taken == 0 && closing {
@@ -204,20 +205,20 @@ impl Writer {
         for (number, lane) in shared.lanes.iter().enumerate() {
             let Some(since_ns) = lane.ring.since_ns() else { continue };
             self.since_ns = since_ns;
-            // Told before the ring is shorter: at no time does something seem to be on the disk that is not.
+            // Published before the ring shrinks: no record ever seems durable too early.
             if self.group.since_ns == 0 {
                 shared.pending_since_ns.store(since_ns, Ordering::Relaxed);
             }
-            let taken = lane.ring.drain(ROUND_ENTRIES, shared.now_ns(), |entry| {
-                match self.add(&entry, None) {
-                    // Not before: what is settled on the way does not include it.
+            let taken = lane.ring.drain(ROUND_RECORDS, shared.now_ns(), |record| {
+                match self.add(&record, None) {
+                    // Not earlier: a commit on the way must not include it.
                     Ok(()) => self.taken[number] += 1,
-                    Err(why) => self.lose_one(number, &entry, why),
+                    Err(why) => self.lose_one(number, &record, why),
                 }
                 if self.group.frames.len() > GROUP_BYTES_MAX {
                     self.commit();
                 }
-                lane.ring.give_back(entry);
+                lane.ring.give_back(record);
             });
             most = most.max(taken);
         }
@@ -225,26 +226,26 @@ impl Writer {
         most
     }
 
-    fn take_letters(&mut self) -> usize {
+    fn take_requests(&mut self) -> usize {
         let mut taken = 0;
-        while taken < ROUND_ENTRIES
-            && let Some(letter) = self.shared.take_letter()
+        while taken < ROUND_RECORDS
+            && let Some(letter) = self.shared.take_request()
         {
             taken += 1;
             self.since_ns = self.shared.now_ns();
             match letter {
-                Letter::Entry(entry, reply) => {
-                    if let Err(why) = self.add(&entry, Some(reply.clone())) {
+                WriterRequest::Append(record, reply) => {
+                    if let Err(why) = self.add(&record, Some(reply.clone())) {
                         let _ = reply.try_send(Err(why));
                     }
                 }
-                Letter::Seal(then) => then.tell(self.seal()),
-                Letter::Flush(reply) => {
+                WriterRequest::Seal(then) => then.tell(self.seal()),
+                WriterRequest::Flush(reply) => {
                     self.take_rings();
                     let kept = self.commit();
-                    let _ = reply.try_send(if kept { Ok(0) } else { Err(Unkept::Broken) });
+                    let _ = reply.try_send(if kept { Ok(0) } else { Err(Unavailable::Broken) });
                 }
-                Letter::Served(served, reply) => {
+                WriterRequest::Served(served, reply) => {
                     if let Err(why) = self.add_served(*served, Some(reply.clone())) {
                         let _ = reply.try_send(Err(why));
                     }
@@ -256,21 +257,21 @@ impl Writer {
     }
 
     /// The group keeps it until it is on the disk; what cannot be taken now is written later.
-    fn add_served(&mut self, served: Served, reply: Option<Reply>) -> Result<(), Unkept> {
-        let entry = self.beside.served(&served, self.shared.wall.now_ns());
-        let added = match entry {
-            Ok(entry) => self.add(&entry, reply),
-            Err(error) => Err(self.note_beside(&error)),
+    fn add_served(&mut self, served: Served, reply: Option<Reply>) -> Result<(), Unavailable> {
+        let record = self.side_files.served(&served, self.shared.wall.now_ns());
+        let added = match record {
+            Ok(record) => self.add(&record, reply),
+            Err(error) => Err(self.note_side_fault(&error)),
         };
         match added {
             Ok(()) => self.group.served.push(served),
-            Err(_) => self.serve_later([served]),
+            Err(_) => self.defer_served([served]),
         }
         added
     }
 
-    /// Records refer to a document that serves no more, too: each of them is written.
-    fn serve_later(&mut self, served: impl IntoIterator<Item = Served>) {
+    /// Records also refer to documents that no longer serve, so each is written.
+    fn defer_served(&mut self, served: impl IntoIterator<Item = Served>) {
         for served in served {
             let named = |served: &Served| (served.decision.clone(), served.document);
             self.unserved.retain(|other| named(other) != named(&served));
@@ -278,22 +279,22 @@ impl Writer {
         }
         while self.unserved.len() > UNSERVED_MAX {
             let Served { decision, .. } = self.unserved.remove(0);
-            tracing::error!(decision, "how a decision served is not in the journal, and will not be");
+            tracing::error!(decision, "the journal will not contain a decision's serving document");
         }
     }
 
-    /// Makes a frame of it.
-    fn add(&mut self, entry: &Entry, reply: Option<Reply>) -> Result<(), Unkept> {
+    /// Adds a record as a frame.
+    fn add(&mut self, record: &JournalRecord, reply: Option<Reply>) -> Result<(), Unavailable> {
         if let Some(why) = self.fault.given_up {
             return Err(why);
         }
         let mut payload = std::mem::take(&mut self.payload);
-        let made = self.beside.payload(entry, &mut payload);
+        let made = self.side_files.payload(record, &mut payload);
         self.payload = payload;
-        made.map_err(|error| self.note_beside(&error))?;
+        made.map_err(|error| self.note_side_fault(&error))?;
         self.make_room(self.payload.len(), GAP_ROOM_BYTES)?;
         let seq = self.segment.push(&mut self.group.frames, &self.payload);
-        self.group.note_entry(entry, self.since_ns);
+        self.group.note_record(record, self.since_ns);
         if let Some(reply) = reply {
             self.group.urgent = true;
             self.group.replies.push((seq, reply));
@@ -301,20 +302,20 @@ impl Writer {
         Ok(())
     }
 
-    /// A record of the journal's own, made by `pairs`.
-    fn add_own(&mut self, kind: OwnKind, payload: &[u8]) -> Result<(), Unkept> {
+    /// Adds a record of the journal itself.
+    fn add_internal(&mut self, kind: InternalKind, payload: &[u8]) -> Result<(), Unavailable> {
         if let Some(why) = self.fault.given_up {
             return Err(why);
         }
         self.make_room(payload.len(), 0)?;
         self.segment.push(&mut self.group.frames, payload);
-        self.group.note(EntryKind::ALL.len() + kind as usize, self.shared.now_ns());
+        self.group.note(RecordKind::ALL.len() + kind as usize, self.shared.now_ns());
         self.group.urgent = true;
         Ok(())
     }
 
-    /// A segment that has room for it, and for `spare` bytes more. An empty one takes whatever comes.
-    fn make_room(&mut self, payload: usize, spare: u64) -> Result<(), Unkept> {
+    /// Ensures a segment with space for the payload and `spare` more bytes. An empty one accepts any size.
+    fn make_room(&mut self, payload: usize, spare: u64) -> Result<(), Unavailable> {
         let fits = |segment: &Segment| {
             segment.is_empty() || segment.room() >= (FRAME_HEAD_BYTES + payload) as u64 + spare
         };
@@ -325,11 +326,11 @@ impl Writer {
         match self.fault.given_up {
             Some(why) => Err(why),
             None if fits(&self.segment) => Ok(()),
-            None => Err(self.fault.rotation.unwrap_or(Unkept::Full)),
+            None => Err(self.fault.rotation.unwrap_or(Unavailable::Full)),
         }
     }
 
-    /// What lanes and gauges see of the group.
+    /// Publishes the group's state to lanes and gauges.
     fn publish(&self) {
         self.shared.pending_since_ns.store(self.group.since_ns, Ordering::Relaxed);
         self.shared.counters.pending.store(self.group.records, Ordering::Relaxed);
@@ -341,8 +342,8 @@ impl Writer {
         if self.group.is_empty() {
         } else if self.group.urgent || due {
             self.commit();
-        } else if let Err(error) = self.beside.flush() {
-            self.forgo(&error);
+        } else if let Err(error) = self.side_files.flush() {
+            self.drop_dependent(&error);
         } else if let Err(error) = self.write_out() {
             self.abandon(&error);
         }
@@ -358,16 +359,17 @@ impl Writer {
         Ok(())
     }
 
-    /// Brings all that was taken to the disk, and tells those who wait for it. False: it is lost, and they are told that.
+    /// Brings the group to disk and notifies the callers. False: it is lost, and they get that result.
     fn commit(&mut self) -> bool {
         if self.group.is_empty() {
             return true;
         }
-        // Keys that still wait are written anew after an error, so that a second try means something. A gap needs none.
-        if self.group.beside
-            && let Err(error) = self.beside.sync().or_else(|_| self.beside.sync())
+        // After an error, pending keys are written again, so a second attempt is meaningful. A gap needs
+        // none.
+        if self.group.side_files
+            && let Err(error) = self.side_files.sync().or_else(|_| self.side_files.sync())
         {
-            self.forgo(&error);
+            self.drop_dependent(&error);
             return false;
         }
         match self.write_out().and_then(|()| self.sync_segment()) {
@@ -390,7 +392,7 @@ impl Writer {
         synced
     }
 
-    /// The group is on the disk.
+    /// The group is on disk.
     fn settle(&mut self) {
         self.segment.keep();
         self.note_durable();
@@ -409,30 +411,30 @@ impl Writer {
         }
     }
 
-    /// Never ahead of the disk, and not brought there itself: a stale one only says less.
+    /// Notes the durable position. Never ahead of the disk and not fsynced: a stale one only states less.
     fn note_durable(&mut self) {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.segment.header.segment.to_le_bytes());
         bytes[8..].copy_from_slice(&self.segment.durable.bytes.to_le_bytes());
         if let Err(error) = self.disk.write_all_at(&self.durable, &bytes, 0) {
-            tracing::debug!(%error, "the durable position of the journal was not noted");
+            tracing::debug!(%error, "cannot note the durable position of the journal");
         }
     }
 
-    /// What is due beside the records themselves.
-    fn tend(&mut self) {
-        self.look_for_folder();
+    /// Runs periodic work.
+    fn run_periodic(&mut self) {
+        self.check_folder();
         self.retry();
         self.rotate_by_age();
         self.prepare_next();
         self.prepare_keys();
-        self.tend_gap(false);
-        self.tend_checkpoint(false);
-        self.serve_unserved();
-        self.tell_state();
+        self.write_due_gap(false);
+        self.write_due_checkpoint(false);
+        self.write_deferred();
+        self.publish_state();
     }
 
-    fn serve_unserved(&mut self) {
+    fn write_deferred(&mut self) {
         if self.unserved.is_empty() || self.fault.state(&self.segment, self.next.is_some()).is_some() {
             return;
         }
@@ -443,16 +445,16 @@ impl Writer {
         self.commit();
     }
 
-    /// The lanes are gone, or will be told that the journal is closed.
+    /// Finishes. The lanes are gone or will see that the journal is closed.
     fn finish(mut self) {
-        self.shared.set_unkept(Some(Unkept::Closed));
+        self.shared.set_unavailable(Some(Unavailable::Closed));
         self.take_rings();
         self.commit();
         self.retry_now();
-        self.serve_unserved();
-        self.tend_gap(true);
+        self.write_deferred();
+        self.write_due_gap(true);
         self.seal_last();
-        self.tend_checkpoint(true);
+        self.write_due_checkpoint(true);
         self.cut_last();
     }
 }

@@ -1,8 +1,8 @@
-//! What the writer writes, as its readers judge it: beside it, after it has closed, and after somebody changed it.
+//! The writer's output as readers verify it: during writing, after close, and after tampering.
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test, and the line says enough")]
 
-use flyball_core::{DecisionId, Entry, EntryKind};
-use flyball_journal::{Journal, JournalSettings, KekPlace, Keys, Log, Verified, VerifyOptions, render};
+use flyball_core::{DecisionId, JournalRecord, RecordKind};
+use flyball_journal::{Journal, JournalSettings, KekSource, Keys, Log, Verified, VerifyOptions, render};
 use minicbor::Encoder;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -14,8 +14,11 @@ fn open(folder: &Path) -> Arc<Journal> {
 }
 
 fn append(journal: &Journal, number: u64) -> u64 {
-    let mut entry =
-        Entry { kind: EntryKind::Outcome, id: DecisionId(u128::from(number)), ..Entry::default() };
+    let mut entry = JournalRecord {
+        kind: RecordKind::Outcome,
+        id: DecisionId(u128::from(number)),
+        ..JournalRecord::default()
+    };
     Encoder::new(&mut entry.pairs).str("at").unwrap().u64(number).unwrap();
     entry.pairs_count = 1;
     let text = "x".repeat(4000);
@@ -48,7 +51,7 @@ fn a_written_log_holds_beside_its_writer_after_it_and_after_another_one() {
     assert_eq!((&closed.findings[..], closed.unfinished), (&[][..], None));
     assert!(closed.segments >= 4 && closed.checkpoints >= 4, "{} {}", closed.segments, closed.checkpoints);
     let log = Log::open(folder.path()).unwrap();
-    let keys = Keys::read_only(folder.path(), &KekPlace::File(folder.path().join("kek"))).unwrap();
+    let keys = Keys::read_only(folder.path(), &KekSource::File(folder.path().join("kek"))).unwrap();
     let mut names = 0;
     log.read(0, true, |placed| {
         let shown = render(placed.frame.payload, Some(&keys)).expect("a record");

@@ -1,5 +1,6 @@
-//! When requests become due: one schedule for a plan, the same on every machine and for any number of threads. Every
-//! offset is computed from the start, so that nothing drifts. Knows neither clocks nor sessions.
+//! Arrival schedules: one for a plan, equal on every machine and for any number of threads.
+//!
+//! Every offset is computed from the start, so that nothing drifts. Knows neither clocks nor sessions.
 
 use crate::plan::{PlanError, not_allowed};
 use rand_chacha::ChaCha8Rng;
@@ -11,12 +12,12 @@ const RATE_MAX: f64 = 10_000_000.0;
 const TRACE_MAX: usize = 10_000_000;
 const RATE_ALLOWED: &str = "above 0, to 10000000";
 
-/// How requests arrive, as the caller writes it.
+/// The arrival process, as the caller writes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Arrivals {
-    /// Each connection sends its next request when the last one is answered. With braces, because serde takes any key
-    /// beside a variant without.
+    /// Each connection sends its next request after the last response. With braces, because serde accepts any
+    /// key for a variant without.
     Closed {},
     Constant {
         rate_per_s: f64,
@@ -25,7 +26,7 @@ pub enum Arrivals {
         rate_per_s: f64,
         seed: u64,
     },
-    /// Every period of `every_s` begins with `burst_s` at `burst_per_s`; the rest of it has `rate_per_s`.
+    /// Every period of `every_s` starts with `burst_s` at `burst_per_s`; the rest has `rate_per_s`.
     Burst {
         rate_per_s: f64,
         burst_per_s: f64,
@@ -82,7 +83,7 @@ impl Arrivals {
         matches!(self, Arrivals::Closed {})
     }
 
-    /// How long the measured time is: the plan's, or the trace's where that is shorter.
+    /// The length of the measured time: the plan's, or the trace's if that is shorter.
     pub(crate) fn span_s(&self, duration_s: f64) -> f64 {
         match self {
             Arrivals::Trace { offsets_s } => duration_s.min(trace_span_s(offsets_s).unwrap_or(duration_s)),
@@ -90,7 +91,7 @@ impl Arrivals {
         }
     }
 
-    /// What is sent before measuring: the load that the measured time begins with, at one rate.
+    /// The warm-up load: the initial rate of the measured time, constant.
     pub(crate) fn warmup(&self, duration_s: f64) -> Arrivals {
         let rate_per_s = match self {
             Arrivals::Closed {} | Arrivals::Constant { .. } | Arrivals::Poisson { .. } => {
@@ -118,13 +119,13 @@ fn check_trace(offsets_s: &[f64]) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// The trace and one mean gap behind its last request; `None` where all of it is due at once.
+/// The trace plus one mean gap after its last request; `None` if all of it is due at once.
 fn trace_span_s(offsets_s: &[f64]) -> Option<f64> {
     let (count, last) = (offsets_s.len() as f64, *offsets_s.last()?);
     (count > 1.0 && last > 0.0).then(|| last * count / (count - 1.0))
 }
 
-/// The due times of one thread: arrivals `first`, `first + step`, … of the whole schedule, in seconds from its start.
+/// The due times of one thread: arrivals `first`, `first + step`, … in seconds from the start.
 pub(crate) struct Offsets {
     arrivals: Arc<Arrivals>,
     until_s: f64,
@@ -141,7 +142,7 @@ struct Random {
 }
 
 impl Offsets {
-    /// Arrivals before `until_s`; a ramp is as long as that.
+    /// Arrivals before `until_s`, which is also the length of a ramp.
     pub(crate) fn new(arrivals: Arc<Arrivals>, until_s: f64, first: u64, step: u64) -> Offsets {
         let random = match &*arrivals {
             Arrivals::Poisson { seed, .. } => {
@@ -152,7 +153,7 @@ impl Offsets {
         Offsets { arrivals, until_s, next: first, step, random }
     }
 
-    /// Arrival number `place` of the whole schedule; `None` where there is no such arrival.
+    /// Arrival number `place` of the whole schedule; `None` if there is none.
     fn offset_s(&mut self, place: u64) -> Option<f64> {
         let count = place as f64;
         match &*self.arrivals {
@@ -201,7 +202,7 @@ impl Iterator for Offsets {
     }
 }
 
-/// A draw of mean 1, by the inverse of its distribution.
+/// An exponential draw of mean 1, by the inverse of its distribution.
 fn exponential(generator: &mut ChaCha8Rng) -> f64 {
     let uniform = (generator.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
     -(1.0 - uniform).ln()

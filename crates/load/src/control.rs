@@ -1,4 +1,4 @@
-//! A run as its threads and its owner see it together: how far it is, when measuring began, and whether it has to end.
+//! The shared state of a run: its phase, the start of measuring, and early stops.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::watch;
@@ -8,25 +8,25 @@ use tokio::time::Instant;
 pub(crate) struct Control {
     pub(crate) ended_requests: AtomicU64,
     threads_left: AtomicUsize,
-    course: watch::Sender<Course>,
+    course: watch::Sender<RunState>,
 }
 
-/// What all threads must agree on; each part comes once.
+/// What all threads must agree on; each part is set once.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Course {
+pub(crate) struct RunState {
     /// Threads that still open their connections.
     opening: usize,
     pub(crate) measured_from: Option<Instant>,
     pub(crate) ended: Option<EndedEarly>,
 }
 
-/// How far a run is, for those who look on.
+/// The phase of a run, for observers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     Warming,
-    /// When measuring begins is decided, but it has not come yet.
+    /// The start of measuring is set, but not reached yet.
     Beginning,
-    /// To the end of the last request that was due in the measured time.
+    /// Until the last request that was due in the measured time ends.
     Measuring,
     Ended,
 }
@@ -45,7 +45,7 @@ impl Phase {
 #[derive(Clone, Debug)]
 pub(crate) enum EndedEarly {
     Stopped,
-    /// Since when nothing but connection failures came, and the last of them.
+    /// Since when only connection failures occurred, and the last of them.
     ServerGone {
         since: Instant,
         problem: String,
@@ -57,11 +57,11 @@ impl Control {
         Control {
             ended_requests: AtomicU64::new(0),
             threads_left: AtomicUsize::new(threads),
-            course: watch::Sender::new(Course { opening: threads, ..Course::default() }),
+            course: watch::Sender::new(RunState { opening: threads, ..RunState::default() }),
         }
     }
 
-    /// One thread has its connections; waits until all have, or the run has to end.
+    /// One thread has its connections; waits until all have, or the run ends.
     pub(crate) async fn opened(&self) {
         self.course.send_modify(|course| course.opening -= 1);
         let mut watched = self.course.subscribe();
@@ -72,7 +72,7 @@ impl Control {
         self.course.send_modify(|course| course.measured_from = Some(measured_from));
     }
 
-    /// Ends the run; the first reason stays.
+    /// Ends the run; the first reason is kept.
     pub(crate) fn end(&self, reason: EndedEarly) {
         self.course.send_if_modified(|course| {
             let first = course.ended.is_none();
@@ -83,26 +83,26 @@ impl Control {
         });
     }
 
-    /// When measuring begins; `None` when the run has to end before.
+    /// The start of measuring; `None` if the run ends before.
     pub(crate) async fn measured_from(&self) -> Option<Instant> {
         let mut watched = self.course.subscribe();
-        let known = |course: &Course| course.measured_from.is_some() || course.ended.is_some();
-        // The sender lives as long as this borrow of it.
+        let known = |course: &RunState| course.measured_from.is_some() || course.ended.is_some();
+        // The sender outlives this borrow.
         let course = watched.wait_for(known).await.ok()?;
         course.measured_from
     }
 
-    /// Waits until the run has to end.
+    /// Waits until the run ends early.
     pub(crate) async fn ended(&self) {
         let mut watched = self.course.subscribe();
         let _ = watched.wait_for(|course| course.ended.is_some()).await;
     }
 
-    pub(crate) fn course(&self) -> Course {
+    pub(crate) fn course(&self) -> RunState {
         self.course.borrow().clone()
     }
 
-    /// Where the run is; one that does not warm up begins as soon as it is started.
+    /// The current phase; a run without warm-up starts at once.
     pub(crate) fn phase(&self, warms_up: bool, now: Instant) -> Phase {
         match self.course.borrow().measured_from {
             _ if self.finished() => Phase::Ended,

@@ -1,4 +1,4 @@
-//! The life of a run on one of its threads: connections, warm-up, the measured time, and the end of what is under way.
+//! A run on one of its threads: connections, warm-up, measured time, and drain.
 
 use crate::arrivals::Offsets;
 use crate::control::Control;
@@ -25,13 +25,14 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// Measuring begins so long after it is decided, at least. By then all threads have heard of it, and their pacers, which
-/// may sleep for `pace::LOOK_AGAIN`, as well; and whoever asks for the phase every 10 ms has had the time to read the
-/// server's own counters.
+/// The minimum notice before measuring starts.
+///
+/// By then all threads know it, including their pacers, which may sleep for `pace::LOOK_AGAIN`; and an
+/// observer that polls the phase every 10 ms has had time to read the server's own counters.
 const NOTICE: Duration = Duration::from_millis(60);
 const _: () = assert!(NOTICE.as_nanos() >= 2 * pace::LOOK_AGAIN.as_nanos());
 
-/// What all threads of a run work on.
+/// The work that all threads of a run share.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) plan: Plan,
@@ -40,7 +41,7 @@ pub(crate) struct Job {
     pub(crate) control: Arc<Control>,
 }
 
-/// What one thread found.
+/// The results of one thread.
 #[derive(Debug)]
 pub(crate) struct Part {
     pub(crate) tally: Tally,
@@ -52,7 +53,7 @@ pub(crate) struct Part {
 
 pub(crate) async fn drive(job: Arc<Job>, share: Share, timer: Timer) -> Result<Part, LoadError> {
     let Job { plan, target, control, .. } = &*job;
-    // A run that is stopped meanwhile sends nothing, and needs none.
+    // A run that is stopped meanwhile sends nothing, and needs no connections.
     let links = tokio::select! {
         links = links::open(target, plan.protocol, share.of(plan.connections)) => links?,
         () = control.ended() => Vec::new(),
@@ -63,7 +64,7 @@ pub(crate) async fn drive(job: Arc<Job>, share: Share, timer: Timer) -> Result<P
     let leads = share.index == 0;
     if !plan.warms_up() {
         if leads {
-            // Workers of a closed loop begin when they know; a schedule begins when all of them do.
+            // Workers of a closed loop start when they know; a schedule starts when all of them do.
             control.begin(if plan.arrivals.closed() { begun } else { begun + NOTICE });
         }
         control.measured_from().await.inspect(|from| session.begin(*from));
@@ -84,7 +85,7 @@ pub(crate) async fn drive(job: Arc<Job>, share: Share, timer: Timer) -> Result<P
     until_or_ended(start + plan.measured(), control).await;
     let end = Instant::now();
     let thread = ThreadTime::now().since(thread_before).without(session.spun() - spun_before);
-    // What was due counts, even where the generator was too late to offer it.
+    // Due requests count, even if the generator was too late to offer them.
     session.offer_due(end);
     session.close();
     pacer
@@ -92,7 +93,7 @@ pub(crate) async fn drive(job: Arc<Job>, share: Share, timer: Timer) -> Result<P
         .map_err(|error| LoadError::Broken(error.to_string()))?
         .map_err(|error| LoadError::Broken(format!("its timer failed: {error}")))?;
 
-    // What waits for a connection may still go for as long as a request may take; then only what is under way ends.
+    // Waiting requests may still be sent for as long as a request may take; then only those in flight finish.
     match timeout(target.timeout, join(&mut workers)).await {
         Ok(joined) => joined?,
         Err(_) => {
@@ -107,8 +108,10 @@ pub(crate) async fn drive(job: Arc<Job>, share: Share, timer: Timer) -> Result<P
     Ok(Part { tally: session.into_tally(), start, end, thread, warmup: WarmedUp { used_s, steady } })
 }
 
-/// The first thread watches its own part of the load, which is like the others', and decides for all when measuring
-/// begins. Gives whether the load was steady then.
+/// Waits for a steady load and starts measuring for all threads.
+///
+/// The first thread observes its own part of the load, which is like the others'. Returns whether the load
+/// was steady.
 async fn warm_up(job: &Job, session: &Session, begun: Instant) -> bool {
     let Warmup { least_s, most_s } = job.plan.warmup;
     let at = |offset_s| begun + Duration::from_secs_f64(offset_s);
@@ -128,7 +131,7 @@ async fn warm_up(job: &Job, session: &Session, begun: Instant) -> bool {
     steady
 }
 
-/// Cores that the plan names are the generator's own.
+/// Cores that the plan names belong to the generator.
 fn ahead(plan: &Plan) -> Duration {
     let alone = plan.cpus.as_ref().is_some_and(|cpus| cpus.len() >= plan.threads);
     if alone { pace::AHEAD_ALONE } else { pace::AHEAD_SHARED }

@@ -1,6 +1,7 @@
-//! A bare HTTP/1.1 server on one thread: what is left of a measurement when the server costs next to nothing, and a
-//! server whose faults are known because they were asked for. Level-triggered epoll by hand; no runtime, no library in
-//! between that could be blamed.
+//! A minimal HTTP/1.1 server on one thread, to measure the generator itself.
+//!
+//! It costs next to nothing, and its faults are known because they are configured. Level-triggered epoll by
+//! hand: no runtime and no library in between.
 
 mod connection;
 
@@ -20,22 +21,22 @@ const CONNECTIONS_MAX: usize = 10_000;
 const REPLY_BYTES_MAX: usize = 16 << 20;
 const EVENTS_AT_ONCE: usize = 256;
 
-/// Places of the two descriptors that are no connections.
+/// Tokens of the two descriptors that are not connections.
 const LISTENER: u64 = u64::MAX;
 const STOP: u64 = u64::MAX - 1;
 
-/// An echo as the caller writes it (JSON; unknown keys are errors).
+/// Echo options, as the caller writes them (JSON; unknown keys are errors).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EchoOptions {
     pub listen: String,
-    /// Cores that its thread may run on.
+    /// Cores for its thread.
     pub cpus: Option<Vec<usize>>,
-    /// Answers are padded with spaces to this length.
+    /// Responses are padded with spaces to this length.
     pub reply_bytes: usize,
-    /// The thread spins so long for each request.
+    /// The thread spins this long for each request.
     pub service_us: u64,
-    /// Every `stall_every_s`, counted from the start, the thread sleeps so long: nothing is read or answered.
+    /// Every `stall_every_s` from the start, the thread sleeps this long without reading or answering.
     pub stall_ms: u64,
     pub stall_every_s: f64,
 }
@@ -44,13 +45,13 @@ pub struct EchoOptions {
 pub enum EchoError {
     #[error("echo: {0}")]
     Options(String),
-    #[error("the echo cannot listen at {listen}: {cause}")]
+    #[error("the echo cannot listen on {listen}: {cause}")]
     Listen { listen: String, cause: String },
     #[error("the echo cannot start: {0}")]
     Start(String),
 }
 
-/// An echo that runs. Dropping it stops it.
+/// A running echo. Dropping it stops it.
 #[derive(Debug)]
 pub struct Echo {
     address: SocketAddr,
@@ -80,16 +81,16 @@ impl EchoOptions {
     fn check(&self) -> Result<(), EchoError> {
         let refused = |text: &str| Err(EchoError::Options(text.into()));
         if self.reply_bytes > REPLY_BYTES_MAX {
-            return refused("reply_bytes is more than 16777216");
+            return refused("reply_bytes exceeds 16777216");
         }
         if self.service_us > 60_000_000 {
-            return refused("service_us is more than 60000000");
+            return refused("service_us exceeds 60000000");
         }
         if self.stall_ms > 0 && !(0.001..=86_400.0).contains(&self.stall_every_s) {
             return refused("stall_ms needs stall_every_s: 0.001 to 86400");
         }
         if self.stall_ms > 3_600_000 {
-            return refused("stall_ms is more than 3600000");
+            return refused("stall_ms exceeds 3600000");
         }
         Ok(())
     }
@@ -127,13 +128,13 @@ impl Echo {
         format!("http://{}", self.address)
     }
 
-    /// Ends it and all its connections; waits until it has ended.
+    /// Stops it with all connections; waits until it has ended.
     pub fn stop(&self) {
-        // Fails only where it is already full of stops.
+        // Fails only if it is already full of stops.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
-            // It holds no state that a panic could leave half done.
+            // It has no state that a panic could leave inconsistent.
             let _ = thread.join();
         }
     }
@@ -150,10 +151,7 @@ fn pin(cpus: Option<&[usize]>) -> io::Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
         if cpu >= CpuSet::MAX_CPU {
-            return Err(io::Error::other(format!(
-                "cpu {cpu} is beyond the {} that can be named",
-                CpuSet::MAX_CPU
-            )));
+            return Err(io::Error::other(format!("cpu {cpu} exceeds the maximum of {}", CpuSet::MAX_CPU)));
         }
         set.set(cpu);
     }
@@ -192,7 +190,7 @@ impl Server {
         Ok(Server { listener, epoll, service, stalls, connections: Vec::new(), free: Vec::new() })
     }
 
-    /// Until it is told to stop, or until waiting itself fails.
+    /// Serves until stopped, or until waiting itself fails.
     fn serve(mut self) {
         let mut events = Vec::with_capacity(EVENTS_AT_ONCE);
         loop {
@@ -221,7 +219,7 @@ impl Server {
                 self.free.push(self.connections.len());
                 self.connections.push(None);
             }
-            // Without a place, or where the system has no room, the stream is dropped, which tells the caller.
+            // Without a free slot or system resources, dropping the stream informs the caller.
             let Some(&place) = self.free.last() else { continue };
             let Ok(connection) = Connection::new(stream) else { continue };
             let data = EventData::new_u64(place as u64);
@@ -236,21 +234,21 @@ impl Server {
         let Some(Some(connection)) = self.connections.get_mut(place) else { return };
         let wrote_before = connection.is_writing();
         if connection.advance(&mut self.service, &mut self.stalls).is_err() {
-            // Closing the descriptor takes it out of the set.
+            // Closing the descriptor removes it from the set.
             self.connections[place] = None;
             self.free.push(place);
             return;
         }
         if connection.is_writing() != wrote_before {
             let wanted = if connection.is_writing() { EventFlags::OUT } else { EventFlags::IN };
-            // Fails only for want of memory; the connection then waits for its peer to give up.
+            // Fails only without memory; the connection then waits for its peer to give up.
             let _ = epoll::modify(&self.epoll, connection.stream(), EventData::new_u64(place as u64), wanted);
         }
     }
 }
 
 impl Stalls {
-    /// How long there may be waited before the next stall.
+    /// The maximum wait before the next stall.
     fn wait(&self) -> Timespec {
         let wait = self.next.saturating_duration_since(Instant::now());
         Timespec::try_from(wait).unwrap_or_default()

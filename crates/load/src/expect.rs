@@ -1,6 +1,7 @@
-//! What a row's answer must be, and the check of it. An answer that was found right is remembered, and from then on one
-//! of the same bytes around its id is right as well; only another one is parsed, because parsing would cost the
-//! generator its speed.
+//! The expected response of a row, and its check.
+//!
+//! A correct response is remembered, and later ones with the same bytes around their id are correct as well;
+//! only others are parsed, because parsing would slow the generator down.
 
 use crate::tensor::encode;
 use flyball_wire::proto::inference::ModelInferResponse;
@@ -20,25 +21,25 @@ pub(crate) struct ExpectedOutput {
 
 #[derive(Debug)]
 pub(crate) struct Expected {
-    /// `None`: whatever comes is right, as long as it is the answer to this request.
+    /// `None`: any response to this request is correct.
     outputs: Option<Vec<ExpectedOutput>>,
-    /// Of a body that is no V2: what its answer must hold, and all that is looked at.
+    /// For a body other than V2: the text that its response must contain, and the only check.
     text: Option<Box<str>>,
 }
 
-/// The last body of this row's answers that was found right, without its id. One thread's own.
+/// The last correct response body of this row, without its id. Local to one thread.
 #[derive(Debug, Default)]
 pub(crate) struct Verified(RefCell<Option<Template>>);
 
 #[derive(Debug)]
 struct Template {
     before_id: Box<[u8]>,
-    /// From behind the id; its first `json_after_id` bytes belong to the JSON.
+    /// After the id; its first `json_after_id` bytes belong to the JSON.
     after_id: Box<[u8]>,
     json_after_id: usize,
 }
 
-/// The body of an answer over HTTP; what lies behind the JSON are raw tensors.
+/// The body of a response over HTTP; raw tensors follow the JSON.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HttpBody<'t> {
     pub(crate) bytes: &'t [u8],
@@ -104,8 +105,8 @@ impl Expected {
         Expected { outputs: None, text: Some(text.into()) }
     }
 
-    /// Checks an answer over HTTP; the error says what differs. `foreign` answers may lack the id where nothing else is
-    /// expected of them.
+    /// Checks a response over HTTP; the error names the difference. `foreign` responses may lack the id if
+    /// nothing else is expected.
     pub(crate) fn check_http(
         &self,
         id: &str,
@@ -115,7 +116,7 @@ impl Expected {
     ) -> Result<(), String> {
         if let Some(text) = &self.text {
             let held = std::str::from_utf8(body.bytes).is_ok_and(|answer| answer.contains(&**text));
-            return if held { Ok(()) } else { Err(format!("the answer does not hold {text}")) };
+            return if held { Ok(()) } else { Err(format!("the answer does not contain {text}")) };
         }
         if verified.knows(id, body) {
             return Ok(());
@@ -127,7 +128,7 @@ impl Expected {
         let answer: Answer<'_> = match serde_json::from_slice(json) {
             Ok(answer) => answer,
             Err(_) if lenient => return Ok(()),
-            Err(error) => return Err(format!("the answer is no JSON object: {error}")),
+            Err(error) => return Err(format!("the answer is not a JSON object: {error}")),
         };
         let quoted_id = match answer.id.map(RawValue::get) {
             None if lenient => return Ok(()),
@@ -142,7 +143,7 @@ impl Expected {
         Ok(())
     }
 
-    /// Checks an answer over gRPC, whose outputs are raw.
+    /// Checks a response over gRPC, whose outputs are raw.
     pub(crate) fn check_message(&self, id: &str, message: &ModelInferResponse) -> Result<(), String> {
         if message.id != id {
             return Err(format!("the answer to id {id} has id {:?}", message.id));
@@ -171,7 +172,7 @@ fn compare_http(expected: &[ExpectedOutput], text: &str, raw: &[u8]) -> Result<(
     Ok(())
 }
 
-/// The raw form of each output, from its JSON or from its part of the bytes behind it, which they use up in order.
+/// The raw form of each output, from its JSON or from the following bytes, in order.
 fn elements<'t>(outputs: &[Output<'_>], mut raw: &'t [u8]) -> Result<Vec<Cow<'t, [u8]>>, String> {
     let mut found = Vec::new();
     for output in outputs {
@@ -185,7 +186,7 @@ fn elements<'t>(outputs: &[Output<'_>], mut raw: &'t [u8]) -> Result<Vec<Cow<'t,
                 Cow::Borrowed(own)
             }
             (None, Some(data)) => Cow::Owned(encode(&output.datatype, data)?),
-            _ => return Err(format!("output '{}' has not either of data and raw bytes", output.name)),
+            _ => return Err(format!("output '{}' needs exactly one of data and raw bytes", output.name)),
         });
     }
     if raw.is_empty() { Ok(found) } else { Err(format!("{} raw bytes belong to no output", raw.len())) }

@@ -1,17 +1,17 @@
-//! Whether the generator was itself the limit: what its threads did while they measured.
+//! Whether the generator itself was the limit: what its threads did while measuring.
 
 use crate::histogram::LatencyUs;
 use crate::thread_time::ThreadTime;
 use std::time::Duration;
 
-/// From here on the generator's thread is what limits the rate.
+/// From here on the generator's thread limits the rate.
 const WANTED_SHARE_FULL: f64 = 0.9;
-/// Waking late is the way of small virtual machines up to here; above it, a tail of which this share may be the
-/// generator's own is not shown as the server's.
+/// Late wake-ups up to this are normal on small virtual machines. Above it, a tail with this share of the
+/// generator's own delay is not attributed to the server.
 const LATENESS_NOISE_US: f64 = 200.0;
 const LATENESS_SHARE_MAX: f64 = 0.5;
 
-/// What one thread did, as shares of the measured time.
+/// A thread's activity, as shares of the measured time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Effort {
     pub(crate) busy: f64,
@@ -26,8 +26,8 @@ impl Effort {
     }
 }
 
-/// In words, where the generator was the limit: of the rate, or of what the tail of the latency can tell. `lateness` is
-/// that of the requests that found a free connection.
+/// The message if the generator limited the rate or the tail latency. `lateness` is that of requests with a
+/// free connection.
 pub(crate) fn bottleneck(efforts: &[Effort], lateness: &LatencyUs, latency: &LatencyUs) -> Option<String> {
     let worst = efforts.iter().max_by(|a, b| (a.busy + a.starved).total_cmp(&(b.busy + b.starved)))?;
     let Effort { busy, starved } = *worst;
@@ -57,7 +57,7 @@ mod tests {
         Effort::of(ThreadTime { ran: ms(ran_ms), starved: ms(starved_ms) }, ms(100))
     }
 
-    /// The verdict on a p99 of lateness beside one of latency, in µs.
+    /// The verdict on a p99 of lateness and one of latency, in µs.
     fn verdict(efforts: &[Effort], (lateness, latency): (f64, f64)) -> Option<String> {
         let figures = |p99| LatencyUs { p99, ..LatencyUs::default() };
         bottleneck(efforts, &figures(lateness), &figures(latency))

@@ -1,4 +1,4 @@
-//! `ModelInfer` over HTTP/2: `connections` × `streams` requests at a time, raw tensors both ways.
+//! `ModelInfer` over HTTP/2: `connections` × `streams` concurrent requests, raw tensors in both directions.
 
 use crate::plan::Target;
 use crate::session::{Session, Ticket};
@@ -15,10 +15,10 @@ use prost::Message;
 use std::future::Future;
 use tokio::sync::Mutex;
 
-/// The field `id` of `ModelInferRequest`, as it stands before its text on the wire.
+/// The key of `ModelInferRequest.id` on the wire.
 const ID_TAG: u8 = 3 << 3 | 2;
 
-/// One connection, shared by its streams; whoever finds it broken makes it anew.
+/// One connection, shared by its streams; the first to find it broken reopens it.
 #[derive(Default)]
 pub(crate) struct Channel {
     sender: Mutex<Option<SendRequest<Full<Bytes>>>>,
@@ -47,18 +47,18 @@ impl Client for Caller<'_> {
         exchange(self.session, self.channel, &self.uri, body).await
     }
 
-    fn judge(&self, ticket: Ticket, answer: &Answer) -> Ending {
-        judge(self.session, ticket, answer)
+    fn check(&self, ticket: Ticket, answer: &Answer) -> Ending {
+        check(self.session, ticket, answer)
     }
 }
 
 pub(crate) struct Answer {
-    /// Where `grpc-status` stands: the trailers, or the head of an answer that has nothing else.
+    /// The headers with `grpc-status`: the trailers, or the head of a response without a body.
     status: HeaderMap,
     body: Bytes,
 }
 
-/// A frame with the prepared message and the id behind it: fields may come in any order.
+/// A frame with the prepared message followed by the id: fields may come in any order.
 fn request_body(message: &[u8], sequence: u64) -> Bytes {
     let id = sequence.to_string();
     let length = message.len() + 2 + id.len();
@@ -106,8 +106,8 @@ impl Channel {
         let (sender, connection) = handshake(LocalExecutor, TokioIo::new(stream))
             .await
             .map_err(|error| Problem::unreachable("connect failed", error.to_string()))?;
-        // Ends with its connection, at the latest when the local set that owns it is dropped; what breaks it is told
-        // to the requests that it breaks.
+        // Ends with its connection, at the latest when its local set is dropped; the affected requests report
+        // the failure.
         tokio::task::spawn_local(async move {
             let _ = connection.await;
         });
@@ -116,7 +116,7 @@ impl Channel {
     }
 }
 
-/// Runs hyper's own tasks on the generator's thread.
+/// Runs hyper's tasks on the generator's thread.
 #[derive(Clone, Copy)]
 struct LocalExecutor;
 
@@ -126,7 +126,7 @@ impl<F: Future<Output = ()> + 'static> hyper::rt::Executor<F> for LocalExecutor 
     }
 }
 
-fn judge(session: &Session, ticket: Ticket, answer: &Answer) -> Ending {
+fn check(session: &Session, ticket: Ticket, answer: &Answer) -> Ending {
     let header = |name| answer.status.get(name).and_then(|value| value.to_str().ok());
     let code = header("grpc-status").and_then(|code| code.parse::<u16>().ok());
     let text = || header("grpc-message").unwrap_or_default().to_owned();
@@ -135,7 +135,7 @@ fn judge(session: &Session, ticket: Ticket, answer: &Answer) -> Ending {
         None => return Ending::Failed(Problem::new("no grpc-status", "")),
         Some(code) => {
             let problem = Problem::new(format!("grpc {}", code_name(code)), text());
-            // The caller's fault, overload and not ready; the rest is the server's own.
+            // The caller's fault, overload and not ready; the rest is the server's fault.
             let refused = matches!(code, 3 | 4 | 5 | 8 | 12 | 14);
             return if refused { Ending::Refused(problem) } else { Ending::Failed(problem) };
         }

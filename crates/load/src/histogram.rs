@@ -1,4 +1,4 @@
-//! Latencies in nanoseconds: kept to three digits, told as figures, and written as every HdrHistogram tool reads them.
+//! Latencies in nanoseconds to three digits, with figures and the HdrHistogram format.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,11 +7,11 @@ use hdrhistogram::{Counter, Histogram};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// Longer than any timeout that a plan may ask for; what is above it is recorded as it.
+/// Longer than any timeout of a plan; larger values are recorded as this.
 const LATENCY_MAX: Duration = Duration::from_secs(2 * 3600);
 const DIGITS: u8 = 3;
 
-/// What of a histogram fits in a table, in µs.
+/// The figures of a histogram for a table, in µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LatencyUs {
     pub p50: f64,
@@ -22,21 +22,21 @@ pub struct LatencyUs {
     pub mean: f64,
 }
 
-/// Histograms that are to be read: `{"histograms": [base64, …]}`.
+/// Histograms to read: `{"histograms": [base64, …]}`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Encoded {
     histograms: Vec<String>,
 }
 
-/// Several histograms as one, bucket by bucket in ascending order.
+/// Several histograms merged, bucket by bucket in ascending order.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct MergedHistogram {
     pub count: u64,
     pub min_us: f64,
     pub max_us: f64,
     pub mean_us: f64,
-    /// The middle of each bucket that has something in it.
+    /// The middle of each bucket that is not empty.
     pub values_us: Vec<f64>,
     pub counts: Vec<u64>,
 }
@@ -45,17 +45,17 @@ pub struct MergedHistogram {
 pub enum HistogramError {
     #[error("histograms: {0}")]
     NotJson(String),
-    #[error("histogram {place} cannot be read: {cause}")]
+    #[error("cannot read histogram {place}: {cause}")]
     Unreadable { place: usize, cause: String },
 }
 
-/// For all requests of a run: nothing is allocated while it measures.
+/// For all requests of a run: allocates nothing while measuring.
 pub(crate) fn wide() -> Histogram<u64> {
     Histogram::new_with_bounds(1, nanoseconds(LATENCY_MAX), DIGITS)
         .expect("the bounds are constants that fit")
 }
 
-/// For one interval of many: grows with what it sees.
+/// For one interval of many: grows with its values.
 pub(crate) fn narrow() -> Histogram<u32> {
     Histogram::new(DIGITS).expect("three digits are allowed")
 }
@@ -66,9 +66,9 @@ pub(crate) fn record<C: Counter>(histogram: &mut Histogram<C>, time: Duration) {
     let _ = histogram.record(value);
 }
 
-/// Adds what another thread recorded in a histogram of the same make.
+/// Adds another thread's histogram of the same layout.
 pub(crate) fn add<C: Counter>(histogram: &mut Histogram<C>, other: &Histogram<C>) {
-    // Fails only where a value does not fit.
+    // Fails only if a value does not fit.
     let _ = histogram.add(other);
 }
 
@@ -93,7 +93,7 @@ pub(crate) fn encode<C: Counter>(histogram: &Histogram<C>) -> String {
     STANDARD.encode(bytes)
 }
 
-/// Reads encoded histograms, and merges them.
+/// Decodes and merges histograms.
 pub fn read_histograms(document: &[u8]) -> Result<MergedHistogram, HistogramError> {
     let Encoded { histograms } =
         serde_json::from_slice(document).map_err(|error| HistogramError::NotJson(error.to_string()))?;
@@ -153,7 +153,7 @@ mod tests {
     fn no_histograms_are_an_empty_one_and_what_is_none_is_refused_by_its_place() {
         let empty = read(&[]).expect("reads");
         assert_eq!((empty.count, empty.min_us, empty.max_us, empty.values_us), (0, 0.0, 0.0, vec![]));
-        for (text, wanted) in [("?", "histogram 1 cannot be read"), ("AAAA", "histogram 1 cannot be read")] {
+        for (text, wanted) in [("?", "cannot read histogram 1"), ("AAAA", "cannot read histogram 1")] {
             let error = read(&[encode(&wide()), text.into()]).expect_err(wanted);
             assert!(error.to_string().contains(wanted), "{error}");
         }

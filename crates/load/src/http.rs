@@ -1,5 +1,7 @@
-//! HTTP/1.1 by hand: one request at a time on a kept connection, written from prepared parts and read with httparse.
-//! A client library would cost more than the server that is being measured.
+//! HTTP/1.1 by hand: one request at a time on a kept connection.
+//!
+//! Requests are written from prepared parts, responses are parsed with httparse. A client library would cost
+//! more than the measured server.
 
 mod answer;
 
@@ -14,18 +16,19 @@ use answer::{Answer, Finder};
 use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// What an answer may take at most.
+/// Maximum size of a response.
 const ANSWER_BYTES_MAX: usize = 256 << 20;
 const READ_BYTES: usize = 16 << 10;
 
-/// Bodies up to this size are copied behind their head, so that one write sends all; longer ones are not copied.
+/// Bodies up to this size are copied after their head, so that one write sends all; longer ones are not
+/// copied.
 const COPIED_BYTES_MAX: usize = 32 << 10;
 
 /// A connection of a session, for one request at a time.
 pub(crate) struct Connection<'s> {
     session: &'s Session,
     head: RequestHead,
-    /// Taken for the time of an exchange, so that one that was given up leaves no stream behind.
+    /// Taken during an exchange, so that an abandoned one leaves no stream behind.
     stream: Option<Stream>,
     out: Vec<u8>,
     received: Vec<u8>,
@@ -88,7 +91,7 @@ impl Client for Connection<'_> {
         Ok(answer)
     }
 
-    fn judge(&self, ticket: Ticket, answer: &Answer) -> Ending {
+    fn check(&self, ticket: Ticket, answer: &Answer) -> Ending {
         let body = self.received.get(answer.body.clone()).unwrap_or_default();
         if answer.status == 200 {
             let json_length = answer.json_length.unwrap_or(body.len());
@@ -111,7 +114,7 @@ impl Client for Connection<'_> {
     }
 }
 
-/// Everything of a request that is the same each time, and where its numbers go.
+/// The constant parts of a request, and where its numbers go.
 struct RequestHead {
     /// Up to the value of the first length.
     start: Vec<u8>,
@@ -126,7 +129,7 @@ impl RequestHead {
         let Target { path, authority, .. } = target;
         let mut start = format!("POST {path} HTTP/1.1\r\nHost: {authority}\r\n");
         if let Some(deadline) = target.deadline {
-            // V2 has the parameter `timeout`, which stands in the body; flyball reads the header.
+            // V2 has the parameter `timeout` in the body; flyball reads the header.
             start += &format!("X-Request-Timeout-Ms: {}\r\n", deadline.as_millis());
         }
         start += if protocol == Protocol::HttpBinary {
@@ -137,8 +140,8 @@ impl RequestHead {
         RequestHead { start: start.into_bytes(), protocol }
     }
 
-    /// Head and `{"id":"<sequence>",`: what comes before the prepared body. Nothing is serialised anew. A body that is
-    /// sent as it is gets no id.
+    /// Head and `{"id":"<sequence>",`: everything before the prepared body. Serialises nothing. A raw JSON
+    /// body gets no id.
     fn write(&self, out: &mut Vec<u8>, sequence: u64, body: &Body) {
         let mut digits = [0_u8; 20];
         let id = decimal(sequence, &mut digits).as_bytes();
@@ -161,7 +164,7 @@ impl RequestHead {
     }
 }
 
-/// A number's digits, without a heap allocation for each request.
+/// A number's digits, without a heap allocation.
 fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &str {
     let mut start = digits.len();
     loop {

@@ -1,8 +1,8 @@
-//! The load generator: closed loop, and open loop with latency from the intended send time. Beside it an echo, for
-//! measuring the generator itself.
+//! The load generator: closed loop, and open loop with latency from the intended send time.
 //!
-//! It knows the wire and nothing else of flyball, so that it measures other servers the same way and cannot cheat. It
-//! encodes tensors and checks answers with code of its own, for the same reason.
+//! It also has an echo to measure the generator itself. It uses only flyball's `wire` crate, so that it
+//! measures other servers the same way and cannot cheat. For the same reason it encodes tensors and checks
+//! responses with its own code.
 #![forbid(unsafe_code)]
 
 mod arrivals;

@@ -1,5 +1,6 @@
-//! Connections before their first request. All are made before the load begins, so that none of its requests waits for a
-//! handshake: with many connections, those would be most of the first second.
+//! Opens connections before the load starts.
+//!
+//! No request then waits for a handshake: with many connections, those would dominate the first second.
 
 use crate::grpc::Channel;
 use crate::plan::{Protocol, Target};
@@ -10,16 +11,16 @@ use std::sync::Arc;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, timeout_at};
 
-/// Made at a time by one thread: more would overrun the queue in which a server accepts them.
+/// Connections opened at a time by one thread: more would overflow a server's accept queue.
 const OPENING_MAX: usize = 64;
 
-/// One connection. What could not be opened is tried again by its first request, which then tells why.
+/// One connection. If it could not be opened, its first request retries and reports why.
 pub(crate) enum Link {
     Http(Option<Stream>),
     Grpc(Rc<Channel>),
 }
 
-/// So many connections, within the time that a request may take.
+/// Opens this many connections, within the timeout of a request.
 pub(crate) async fn open(
     target: &Arc<Target>,
     protocol: Protocol,

@@ -1,6 +1,6 @@
-//! What a run found, in the form that crosses the boundary to Python.
+//! The result of a run, in the form that is passed to Python.
 
-use crate::control::Course;
+use crate::control::RunState;
 use crate::drive::Part;
 use crate::generator::{Effort, bottleneck};
 use crate::histogram::{self, LatencyUs};
@@ -8,46 +8,48 @@ use crate::plan::Plan;
 use crate::timeline::Interval;
 use serde::Serialize;
 
-/// The result of a run. Warm-up is left out. `sent == answered + refused + failed + mismatched`.
+/// The result of a run without warm-up. `sent == answered + refused + failed + mismatched`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// Requests that were due in the measured time, those among them that the generator could not send included.
+    /// Requests that were due in the measured time, including those that could not be sent.
     pub sent: u64,
-    /// Right answers.
+    /// Correct responses.
     pub answered: u64,
-    /// Turned away by the server: the caller's fault, overload, or not ready.
+    /// Rejected by the server: the caller's fault, overload, or not ready.
     pub refused: u64,
-    /// No answer, or the server's own fault.
+    /// No response, or the server's fault.
     pub failed: u64,
-    /// Answers with the wrong id or other outputs than expected.
+    /// Responses with the wrong id or unexpected outputs.
     pub mismatched: u64,
-    /// Those of the failed that waited for an answer in vain.
+    /// Failed requests that timed out.
     pub timed_out: u64,
-    /// Those of the answered that came later than the deadline after they were due.
+    /// Answered requests that came later than the deadline after they were due.
     pub past_deadline: u64,
     pub first_problem: Option<String>,
     pub errors: Vec<ErrorCount>,
-    /// Requests that were due, a second; in a closed loop those that were sent.
+    /// Due requests a second; in a closed loop those that were sent.
     pub offered_per_s: f64,
     pub elapsed_s: f64,
-    /// Right answers a second.
+    /// Correct responses a second.
     pub rate_per_s: f64,
-    /// From the intended send time: right answers, requests that timed out at the time that was gone, and those that were
-    /// never sent at the time that they had waited, the timeout at least. A server does not look better by not answering,
-    /// nor by making the generator give up.
+    /// Latency from the intended send time.
+    ///
+    /// Includes correct responses, timed-out requests at their elapsed time, and unsent requests at the time
+    /// they waited, at least the timeout. A server does not look better by not answering, nor by making the
+    /// generator give up.
     pub latency_us: LatencyUs,
-    /// Those of them that left, from that moment: what a closed loop would show.
+    /// The sent ones, from the actual send time: what a closed loop would show.
     pub service_us: LatencyUs,
     /// The latencies in nanoseconds, as HdrHistogram V2 (compressed) in base64.
     pub histogram: String,
     pub service_histogram: String,
-    /// Share of requests that left more than 1 ms after they were due, or never.
+    /// Share of requests that were sent more than 1 ms late, or never.
     pub late_share: f64,
-    /// In words, when the generator and not the server set the limit.
+    /// A message if the generator, not the server, was the limit.
     pub bottleneck: Option<String>,
     pub generator: Generator,
     pub warmup: WarmedUp,
-    /// Why the run ended before its time.
+    /// Why the run ended early.
     pub ended_early: Option<String>,
     pub timeline: Vec<Interval>,
 }
@@ -58,17 +60,17 @@ pub struct ErrorCount {
     pub count: u64,
 }
 
-/// What the generator itself did in the measured time.
+/// The generator's own activity in the measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Generator {
     pub threads: usize,
-    /// Of the busiest thread: the share of time that it ran.
+    /// The share of time that the busiest thread ran.
     pub busy_share: f64,
-    /// Of the thread that had it worst: the share of time that it was ready to run but had no core.
+    /// The largest share of time that a thread was ready but had no core.
     pub starved_share: f64,
-    /// From due to left, of requests that found a free connection: the generator's own delay.
+    /// From due to sent, of requests with a free connection: the generator's own delay.
     pub lateness_us: LatencyUs,
-    /// Share of the sent requests that found no free connection when they were due: they waited in the generator's backlog.
+    /// Share of sent requests without a free connection when due: they waited in the generator's backlog.
     pub waited_share: f64,
 }
 
@@ -80,8 +82,8 @@ pub struct WarmedUp {
 }
 
 impl Outcome {
-    /// What the threads of a run found, as one. `None` where there is no thread.
-    pub(crate) fn of(plan: &Plan, course: &Course, parts: Vec<Part>) -> Option<Outcome> {
+    /// Merges the results of a run's threads. `None` without threads.
+    pub(crate) fn of(plan: &Plan, course: &RunState, parts: Vec<Part>) -> Option<Outcome> {
         let start = parts.iter().map(|part| part.start).min()?;
         let end = parts.iter().map(|part| part.end).max()?;
         let measured = end.saturating_duration_since(start);
@@ -92,9 +94,9 @@ impl Outcome {
             all
         })?;
         let closed = plan.arrivals.closed();
-        // Answers that came after the end still took that time: leaving it out would flatter an overloaded server. Not so
-        // in a closed loop, where each request was sent when another was answered: those that were under way at the start
-        // are not counted, and waiting for the last ones as well would take that time off twice.
+        // Responses after the end still took that time: omitting it would flatter an overloaded server. Not
+        // in a closed loop, where each request was sent when another was answered: those in flight at the
+        // start are not counted, and waiting for the last ones as well would subtract that time twice.
         let end = tally.last_answer.map_or(end, |last| if closed { end } else { last.max(end) });
         let elapsed_s = end.saturating_duration_since(start).as_secs_f64();
         let offered_s = if closed { elapsed_s } else { plan.measured().min(measured).as_secs_f64() };

@@ -1,5 +1,7 @@
-//! The open loop's metronome. tokio's timers tick in milliseconds, which would add up to one to every latency that is
-//! measured from the due time; a timerfd wakes within microseconds.
+//! The open loop's timer.
+//!
+//! tokio's timers tick in milliseconds, which would add up to one to every latency from the due time; a
+//! timerfd wakes within microseconds.
 
 use crate::session::Session;
 use rustix::time::{
@@ -11,19 +13,19 @@ use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
-/// How soon the pacer looks again however far off the next request is: measuring may begin before it, or the run end.
+/// Maximum sleep of the pacer: measuring may start before the next request, or the run end.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Waking takes tens of microseconds on a virtual machine. A generator with cores of its own wakes so much earlier, and
-/// passes the rest of the time by looking for answers.
+/// Waking takes tens of microseconds on a virtual machine. A generator with its own cores wakes this much
+/// earlier, and polls for responses meanwhile.
 pub(crate) const AHEAD_ALONE: Duration = Duration::from_micros(100);
-/// Elsewhere that would take time from the server; this is only what setting a timer takes.
+/// On shared cores that would take time from the server; this only covers setting a timer.
 pub(crate) const AHEAD_SHARED: Duration = Duration::from_micros(3);
 
-/// One look around takes less; what is above it is time that another thread had the core.
+/// One round of polling takes less; the excess is time that another thread had the core.
 const LOOK_MOST: Duration = Duration::from_micros(20);
 
-/// Makes requests due at their time until there are no more, or until the session is closed.
+/// Offers requests when due until there are no more, or until the session is closed.
 pub(crate) async fn keep(session: &Session, timer: &Timer, ahead: Duration) -> io::Result<()> {
     while !session.is_closed() {
         let now = Instant::now();
@@ -38,7 +40,7 @@ pub(crate) async fn keep(session: &Session, timer: &Timer, ahead: Duration) -> i
     Ok(())
 }
 
-/// Gives everybody else a turn. Where nobody had anything to do, the time was not work: it is counted apart.
+/// Lets other tasks run. If none had work, the time is counted as idle spinning.
 async fn look_around(session: &Session, now: Instant) {
     let steps = session.steps();
     tokio::task::yield_now().await;
@@ -49,7 +51,7 @@ async fn look_around(session: &Session, now: Instant) {
 
 pub(crate) enum Timer {
     Alarm(AsyncFd<OwnedFd>),
-    /// tokio's own, whose time stands still until a test has nothing else to do.
+    /// tokio's timer, whose virtual time advances when a test is idle.
     #[cfg(test)]
     Virtual,
 }
@@ -57,7 +59,7 @@ pub(crate) enum Timer {
 impl Timer {
     #[expect(
         deprecated,
-        reason = "the successor is unsafe, which this crate forbids; all that it asks for holds: an OwnedFd keeps its \
+        reason = "the successor is unsafe, which this crate forbids; its conditions hold: an OwnedFd keeps its \
                   one descriptor open for as long as the AsyncFd lives"
     )]
     pub(crate) fn new() -> io::Result<Timer> {
@@ -81,7 +83,7 @@ async fn ring(alarm: &AsyncFd<OwnedFd>, time: Duration) -> io::Result<()> {
     let value = Timespec::try_from(time).map_err(|_| io::Error::other("a wait too long for a timer"))?;
     let once = Itimerspec { it_interval: Timespec::default(), it_value: value };
     timerfd_settime(alarm.get_ref(), TimerfdTimerFlags::empty(), &once)?;
-    // Not read: setting the timer again clears it, and each ring is an event of its own.
+    // Not read: setting the timer again clears it, and each expiry is a separate event.
     alarm.readable().await?.clear_ready();
     Ok(())
 }

@@ -1,5 +1,7 @@
-//! A deadline for each request at the cost of looking at a clock once in a while: the timer is set again only when it
-//! rings, not for each request (that would be a fifth of a microsecond each).
+//! A cheap deadline for each request.
+//!
+//! The timer is reset only when it fires, not for each request (that would cost a fifth of a microsecond
+//! each).
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -17,7 +19,7 @@ impl Patience {
         Patience { timeout, alarm: Box::pin(sleep_until(Instant::now())) }
     }
 
-    /// What the work gives; `None` when it has not ended within the timeout from `start`.
+    /// The result of the work; `None` if it has not ended within the timeout from `start`.
     pub(crate) async fn within<T>(&mut self, start: Instant, work: impl Future<Output = T>) -> Option<T> {
         let end = start + self.timeout;
         let mut work = pin!(work);
@@ -25,7 +27,7 @@ impl Patience {
             if let Poll::Ready(done) = work.as_mut().poll(context) {
                 return Poll::Ready(Some(done));
             }
-            // Set for an earlier request: ringing means nothing yet.
+            // Set for an earlier request: firing means nothing yet.
             while self.alarm.as_mut().poll(context).is_ready() {
                 if Instant::now() >= end {
                     return Poll::Ready(None);

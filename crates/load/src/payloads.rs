@@ -1,6 +1,8 @@
-//! The pool of rows that requests are made of: JSON Lines, each `{"inputs": […], "outputs": […] | null}`, or for what is no
-//! V2 `{"body": {…}, "holds": "…"}`: sent as it is, and right when the answer holds the text. Bodies are prepared here once;
-//! a request only adds its id. Shared by all threads of a run.
+//! The pool of request rows, as JSON Lines, with prepared bodies.
+//!
+//! A line is `{"inputs": […], "outputs": […] | null}`, or for other protocols than V2 `{"body": {…}, "holds":
+//! "…"}`: sent unchanged, and correct if the response contains the text. Bodies are prepared once; a request
+//! only adds its id. Shared by all threads of a run.
 
 use crate::expect::{Expected, ExpectedOutput};
 use crate::plan::{Plan, Protocol};
@@ -13,7 +15,7 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// The rows of a run; they are sent in turn, again and again.
+/// The rows of a run, sent cyclically.
 #[derive(Debug)]
 pub struct Payloads {
     rows: Vec<Row>,
@@ -21,7 +23,7 @@ pub struct Payloads {
 
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// As it was given, until the bodies are made of it.
+    /// The given text, until the bodies are made of it.
     given: Given,
     pub(crate) expected: Expected,
     pub(crate) body: Body,
@@ -36,9 +38,9 @@ enum Given {
 /// A request's body without its id, in the form of the plan's protocol.
 #[derive(Debug, Default)]
 pub(crate) struct Body {
-    /// HTTP: the JSON from behind the id to its end. gRPC: the message, to which the id may be appended as one more field.
+    /// HTTP: the JSON after the id. gRPC: the message, to which the id may be appended as one more field.
     pub(crate) text: Vec<u8>,
-    /// Raw tensors behind the JSON.
+    /// Raw tensors after the JSON.
     pub(crate) raw: Vec<u8>,
 }
 
@@ -61,8 +63,8 @@ struct Line<'t> {
     holds: String,
 }
 
-/// A V2 tensor in JSON; its parameters do not matter here. Data that need not be looked at yet are `IgnoredAny`: the
-/// values of an image take twenty times its size.
+/// A V2 tensor in JSON without parameters. Data that is not needed yet is `IgnoredAny`: the values of an
+/// image take twenty times its size.
 #[derive(Debug, Deserialize)]
 struct Tensor<D> {
     name: String,
@@ -86,7 +88,7 @@ impl Payloads {
         &self.rows[self.place(sequence)]
     }
 
-    /// Which row a request carries: the next one, from the first again after the last.
+    /// The row of a request: cyclic.
     pub(crate) fn place(&self, sequence: u64) -> usize {
         usize::try_from(sequence % self.rows.len() as u64).unwrap_or(0)
     }
@@ -95,7 +97,7 @@ impl Payloads {
         self.rows.len()
     }
 
-    /// Writes the bodies as the plan wants them.
+    /// Builds the bodies for the plan's protocol.
     pub(crate) fn prepare(&mut self, plan: &Plan) -> Result<(), PayloadError> {
         for (place, row) in self.rows.iter_mut().enumerate() {
             let body = match (plan.protocol, &row.given) {
@@ -105,8 +107,8 @@ impl Payloads {
                 (Protocol::Json, Given::Body(body)) => {
                     Ok(Body { text: body.as_bytes().to_vec(), raw: Vec::new() })
                 }
-                (Protocol::Json, Given::Inputs(_)) => Err("the protocol json sends a body".to_owned()),
-                (_, Given::Body(_)) => Err("a body is sent by the protocol json".to_owned()),
+                (Protocol::Json, Given::Inputs(_)) => Err("the protocol json needs `body`".to_owned()),
+                (_, Given::Body(_)) => Err("`body` needs the protocol json".to_owned()),
             };
             row.body = body.map_err(|text| PayloadError { line: place + 1, text })?;
             row.given = Given::Body(Box::default());
@@ -130,20 +132,20 @@ impl Row {
                 (Given::Inputs(inputs.get().into()), Expected::new(outputs))
             }
             (None, Some(body)) => (Given::Body(body.get().into()), Expected::text(line.holds)),
-            _ => return Err("it has not either of `inputs` and `body`".to_owned()),
+            _ => return Err("it needs exactly one of `inputs` and `body`".to_owned()),
         };
         Ok(Row { given, expected, body: Body::default() })
     }
 }
 
-/// V2 JSON, the inputs just as they were given.
+/// V2 JSON, with the inputs unchanged.
 fn as_json(inputs: &str, deadline_ms: Option<u64>) -> Body {
     let parameters = deadline_ms.map(|ms| format!(r#""parameters":{},"#, json!({ "timeout": ms * 1000 })));
     let text = format!(r#"{}"inputs":{inputs}}}"#, parameters.unwrap_or_default());
     Body { text: text.into_bytes(), raw: Vec::new() }
 }
 
-/// V2 with the binary tensor extension, and answers wanted in the same form.
+/// V2 with the binary tensor extension, in both directions.
 fn as_binary(inputs: &str, deadline_ms: Option<u64>) -> Result<Body, String> {
     let mut parameters = json!({"binary_data_output": true});
     if let Some(ms) = deadline_ms {
@@ -200,7 +202,7 @@ mod tests {
         let good = r#"{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1]}],"outputs":null}"#;
         let cases = [
             (String::new(), 0, "there is no row"),
-            (format!("{good}\n\n{{}}"), 3, "not either of `inputs` and `body`"),
+            (format!("{good}\n\n{{}}"), 3, "exactly one of `inputs` and `body`"),
             (format!("{good}\n{{\"inputs\":[{{}}]}}"), 2, "missing field `name`"),
             (r#"{"inputs":[],"output":[]}"#.to_owned(), 1, "unknown field `output`"),
         ];
@@ -221,8 +223,10 @@ mod tests {
         };
         let line = r#"{"body": {"input": {"amount": 1.50}}, "holds": "\"outcome\":"}"#;
         assert_eq!(prepare(line, "json").as_deref(), Ok(r#"{"input": {"amount": 1.50}}"#));
-        assert!(prepare(line, "grpc").is_err_and(|error| error.text.contains("by the protocol json")));
-        assert!(prepare(r#"{"inputs":[]}"#, "json").is_err_and(|error| error.text.contains("sends a body")));
+        assert!(prepare(line, "grpc").is_err_and(|error| error.text.contains("needs the protocol json")));
+        assert!(
+            prepare(r#"{"inputs":[]}"#, "json").is_err_and(|error| error.text.contains("json needs `body`"))
+        );
     }
 
     #[test]

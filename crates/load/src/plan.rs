@@ -1,4 +1,4 @@
-//! What to send, where, and how fast: the plan as it is written, and the target that it names once checked.
+//! The plan of a run: what to send, where, and how fast; and its checked target.
 
 use crate::arrivals::Arrivals;
 use crate::stream::Address;
@@ -7,32 +7,33 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A time line never has more intervals than this; each keeps a histogram.
+/// Maximum intervals of a timeline; each has a histogram.
 const INTERVALS_MAX: f64 = 240.0;
 const INTERVALS_USUAL: f64 = 60.0;
 const INTERVAL_LEAST_S: f64 = 0.05;
 
-/// What trying one address of several may take.
+/// Maximum time to try one of several addresses.
 const CONNECT_MOST: Duration = Duration::from_secs(1);
 
-/// A run as the caller writes it (JSON; unknown keys are errors).
+/// A run, as the caller writes it (JSON; unknown keys are errors).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// `http://host:port`, `grpc://host:port` or `unix:/path`; the protocol is chosen by `protocol`, not by the scheme.
+    /// `http://host:port`, `grpc://host:port` or `unix:/path`; `protocol` selects the protocol, not the
+    /// scheme.
     pub url: String,
     pub model: String,
     #[serde(default)]
     pub protocol: Protocol,
     #[serde(default = "sixteen")]
     pub connections: usize,
-    /// Requests at a time on each connection; more than one needs gRPC.
+    /// Concurrent requests on each connection; more than one needs gRPC.
     #[serde(default = "one")]
     pub streams: usize,
-    /// Threads that the connections and the arrivals are dealt out to.
+    /// Threads that share the connections and arrivals.
     #[serde(default = "one")]
     pub threads: usize,
-    /// Shared: a trace may have millions of them, and every thread looks at all.
+    /// Shared: a trace may have millions, and every thread reads all.
     #[serde(default)]
     pub arrivals: Arc<Arrivals>,
     #[serde(default = "five_s")]
@@ -41,19 +42,20 @@ pub struct Plan {
     pub warmup: Warmup,
     #[serde(default = "one_second_ms")]
     pub timeout_ms: u64,
-    /// Told to the server with each request; what is answered later than this after it was due is counted.
+    /// Sent to the server with each request; later responses are counted.
     #[serde(default)]
     pub deadline_ms: Option<u64>,
-    /// A request that finds no free connection for so long is given up, as callers with a bounded pool do. None: it waits.
+    /// A request without a free connection for this long is given up, as callers with a bounded pool do.
+    /// None: it waits.
     #[serde(default)]
     pub connection_wait_ms: Option<u64>,
-    /// Cores that the generator's threads may run on.
+    /// Cores for the generator's threads.
     #[serde(default)]
     pub cpus: Option<Vec<usize>>,
-    /// Instead of `/v2/models/<model>/infer`, for peers and for an echo.
+    /// Replaces `/v2/models/<model>/infer`, for other servers and for an echo.
     #[serde(default)]
     pub path: Option<String>,
-    /// Length of an interval of the time line; `None` chooses one.
+    /// The length of a timeline interval; `None` chooses one.
     #[serde(default)]
     pub interval_s: Option<f64>,
 }
@@ -64,14 +66,14 @@ pub enum Protocol {
     /// V2 JSON.
     #[default]
     Http,
-    /// V2 with the binary tensor extension, both ways.
+    /// V2 with the binary tensor extension, in both directions.
     HttpBinary,
     Grpc,
-    /// JSON bodies just as they are given, to `path`: for what is no V2, such as decisions.
+    /// JSON bodies sent unchanged to `path`, for other protocols than V2, such as decisions.
     Json,
 }
 
-/// Lasts `least_s`, then goes on until the load is steady, for `most_s` at the longest.
+/// Lasts `least_s`, then continues until the load is steady, at most `most_s`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Warmup {
@@ -91,7 +93,7 @@ pub enum PlanError {
     NotJson(String),
     #[error("plan: {key} is {is}; allowed: {allowed}")]
     NotAllowed { key: &'static str, is: String, allowed: &'static str },
-    #[error("plan: cannot find the address of {authority}: {cause}")]
+    #[error("plan: cannot resolve {authority}: {cause}")]
     NoAddress { authority: String, cause: String },
 }
 
@@ -104,7 +106,7 @@ pub(crate) struct Target {
     /// `host:port`, for the `Host` header; `localhost` over a Unix socket.
     pub(crate) authority: String,
     pub(crate) path: String,
-    /// Answers of other protocols carry no id; they are told by the path being given.
+    /// Responses of other protocols have no id; recognised by a given path.
     pub(crate) foreign: bool,
     pub(crate) timeout: Duration,
     pub(crate) deadline: Option<Duration>,
@@ -166,12 +168,12 @@ impl Plan {
         self.warmup.most_s > 0.0
     }
 
-    /// How long the measured time is.
+    /// The length of the measured time.
     pub(crate) fn measured(&self) -> Duration {
         Duration::from_secs_f64(self.arrivals.span_s(self.duration_s))
     }
 
-    /// Length of an interval of the time line, such that there are never too many.
+    /// The length of a timeline interval, so that there are never too many.
     pub(crate) fn interval(&self) -> Duration {
         let span_s = self.arrivals.span_s(self.duration_s);
         let wanted = self.interval_s.unwrap_or((span_s / INTERVALS_USUAL).max(INTERVAL_LEAST_S));
@@ -247,7 +249,7 @@ impl Plan {
             Some(authority)
                 if !authority.is_empty() && !authority.contains(|c: char| c == '/' || c.is_whitespace()) =>
             {
-                // An IPv6 address stands in brackets, so that its last colon is not taken for the port's.
+                // An IPv6 address is in brackets, so that its last colon is not taken for the port's.
                 let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
                 if host.contains(':') && !authority.starts_with('[') {
                     return not_allowed("url", &self.url, "an IPv6 address in brackets: http://[::1]:8080");
@@ -260,12 +262,14 @@ impl Plan {
     }
 }
 
-/// A name may have several addresses, and its server may listen at one of them only: `localhost` is 127.0.0.1 and ::1.
-/// Where none accepts, the first: the run then says what is wrong with it.
+/// The first address that accepts a connection.
+///
+/// A name may have several addresses, and its server may listen on one of them only: `localhost` is 127.0.0.1
+/// and ::1. If none accepts, the first: the run then reports its error.
 fn first_that_accepts(addresses: &[SocketAddr]) -> Option<SocketAddr> {
     let accepts = |address: &&SocketAddr| TcpStream::connect_timeout(address, CONNECT_MOST).is_ok();
     match addresses {
-        // Nothing to choose from: the server sees no connection but the load's.
+        // Nothing to choose from: the server sees only the load's connections.
         [] | [_] => addresses.first(),
         several => several.iter().find(accepts).or(several.first()),
     }

@@ -1,27 +1,28 @@
-//! Between the requests that are due and the connections: whoever is free gets the next one in the order in which they
-//! became free, and requests wait when nobody is. One thread's own.
+//! A queue between due requests and connections, local to one thread.
+//!
+//! Free connections get requests in the order in which they became free; requests wait if none is.
 
 use crate::session::Ticket;
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 use tokio::time::Instant;
 
-/// Requests of a run that may wait for a connection. A server that stalls for half a second at 100,000/s stays within it.
+/// Maximum waiting requests of a run. A server that stalls for half a second at 100,000/s stays within it.
 pub(crate) const BACKLOG_MAX: usize = 65_536;
 
 #[derive(Debug)]
 pub(crate) struct Queue {
     backlog: VecDeque<Ticket>,
     backlog_max: usize,
-    seats: Vec<Seat>,
-    /// Seats whose connection waits for a request, longest first.
+    seats: Vec<Slot>,
+    /// Slots of free connections, longest first.
     free: VecDeque<usize>,
     closed: bool,
 }
 
-/// A connection's place: what it was given, and how to wake it.
+/// A connection's slot: its request, and how to wake it.
 #[derive(Debug, Default)]
-struct Seat {
+struct Slot {
     ticket: Option<Ticket>,
     waker: Option<Waker>,
     waits: bool,
@@ -32,13 +33,13 @@ impl Queue {
         Queue {
             backlog: VecDeque::new(),
             backlog_max,
-            seats: (0..seats).map(|_| Seat::default()).collect(),
+            seats: (0..seats).map(|_| Slot::default()).collect(),
             free: VecDeque::with_capacity(seats),
             closed: false,
         }
     }
 
-    /// Gives a request to a free connection, or lets it wait; without room it comes back.
+    /// Gives a request to a free connection or queues it; returns it if the queue is full.
     pub(crate) fn offer(&mut self, sequence: u64, due: Instant) -> Result<(), Ticket> {
         let mut ticket = Ticket { sequence, due, prompt: false };
         if let Some(place) = self.free.pop_front() {
@@ -57,7 +58,7 @@ impl Queue {
         Ok(())
     }
 
-    /// The next request for a seat; `None` once the queue is closed and empty.
+    /// The next request for a slot; `None` once the queue is closed and empty.
     pub(crate) fn poll(&mut self, place: usize, context: &Context<'_>) -> Poll<Option<Ticket>> {
         let seat = &mut self.seats[place];
         if let Some(ticket) = seat.ticket.take().or_else(|| self.backlog.pop_front()) {
@@ -76,7 +77,7 @@ impl Queue {
         Poll::Pending
     }
 
-    /// Nothing more is offered; what waits may still be taken.
+    /// Stops accepting; queued requests may still be taken.
     pub(crate) fn close(&mut self) {
         self.closed = true;
         self.seats.iter().filter_map(|seat| seat.waker.as_ref()).for_each(Waker::wake_by_ref);

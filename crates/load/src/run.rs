@@ -1,4 +1,4 @@
-//! One run: threads of its own with runtimes of their own, watched and stopped from outside.
+//! One run on its own threads and runtimes, observed and stopped from outside.
 
 use crate::control::{Control, EndedEarly, Phase};
 use crate::drive::{Job, Part, drive};
@@ -28,7 +28,7 @@ pub enum LoadError {
     Broken(String),
 }
 
-/// A run that has begun. Dropping it stops it, but does not wait.
+/// A started run. Dropping it stops it, but does not wait.
 #[derive(Debug)]
 pub struct Run {
     control: Arc<Control>,
@@ -44,14 +44,14 @@ enum Ending {
 }
 
 impl Run {
-    /// Checks the plan, and starts.
+    /// Checks the plan and starts.
     pub fn start(plan: Plan, mut payloads: Payloads) -> Result<Run, LoadError> {
         let target = Arc::new(plan.check()?);
         payloads.prepare(&plan)?;
         let (cpus, count, warms_up) = (cpu_set(plan.cpus.as_deref())?, plan.threads, plan.warms_up());
         let control = Arc::new(Control::new(count));
         let job = Arc::new(Job { plan, target, payloads: Arc::new(payloads), control: Arc::clone(&control) });
-        // Made before the threads: should one of them not start, those that did are stopped by its drop.
+        // Created before the threads: if one of them does not start, dropping it stops the others.
         let run = Run { control, started: Instant::now(), warms_up, ending: Mutex::new(lost()) };
         let (ready, started) = std::sync::mpsc::sync_channel(count);
         let mut threads = Vec::new();
@@ -63,7 +63,7 @@ impl Run {
                 .spawn(move || generate(job, share, cpus.as_ref(), &ready));
             threads.push(thread.map_err(|error| LoadError::Start(error.to_string()))?);
         }
-        // The threads have the others: without one, waiting for a thread that panicked would end as well.
+        // The threads have the other senders: otherwise waiting for a panicked thread would never end.
         drop(ready);
         for _ in &threads {
             started.recv().map_err(|error| LoadError::Start(error.to_string()))??;
@@ -72,7 +72,7 @@ impl Run {
         Ok(run)
     }
 
-    /// Seconds gone, and requests that have ended (warm-up included).
+    /// Elapsed seconds, and finished requests (warm-up included).
     pub fn progress(&self) -> (f64, u64) {
         (self.started.elapsed().as_secs_f64(), self.control.ended_requests.load(Ordering::Relaxed))
     }
@@ -85,14 +85,14 @@ impl Run {
         self.control.finished()
     }
 
-    /// Ends the run early: nothing more is sent, what is under way is awaited.
+    /// Ends the run early: sends nothing more and awaits requests in flight.
     pub fn stop(&self) {
         if !self.finished() {
             self.control.end(EndedEarly::Stopped);
         }
     }
 
-    /// Waits for the end. May be called again; the answer stays the same.
+    /// Waits for the end. May be called again with the same result.
     pub fn result(&self) -> Result<Outcome, LoadError> {
         let mut ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         let known = match std::mem::replace(&mut *ending, lost()) {
@@ -127,7 +127,7 @@ fn lost() -> Ending {
     Ending::Known(Box::new(Err(LoadError::Broken("its threads were lost".into()))))
 }
 
-/// Tells the others however its thread ends: that there is one less, and that there is no point in going on without it.
+/// Informs the others however its thread ends: there is one less, and going on without it is pointless.
 struct EndOnDrop {
     control: Arc<Control>,
     well: bool,
@@ -142,7 +142,7 @@ impl Drop for EndOnDrop {
     }
 }
 
-/// One thread of a run, from its start to its end.
+/// One thread of a run, from start to end.
 fn generate(
     job: Arc<Job>,
     share: Share,
@@ -168,10 +168,7 @@ fn cpu_set(cpus: Option<&[usize]>) -> Result<Option<CpuSet>, LoadError> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
         if cpu >= CpuSet::MAX_CPU {
-            return Err(LoadError::Start(format!(
-                "cpu {cpu} is beyond the {} that can be named",
-                CpuSet::MAX_CPU
-            )));
+            return Err(LoadError::Start(format!("cpu {cpu} exceeds the maximum of {}", CpuSet::MAX_CPU)));
         }
         set.set(cpu);
     }

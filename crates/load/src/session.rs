@@ -1,5 +1,6 @@
-//! What the connections of one thread share: which request is next, until when, and where its end is counted. Lives on
-//! that thread alone; only `Control` is seen by others.
+//! The shared state of one thread's connections: the next request, its deadline, and the tally.
+//!
+//! Local to that thread; only `Control` is shared with others.
 
 use crate::control::{Control, EndedEarly};
 use crate::expect::Verified;
@@ -16,10 +17,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A server that gives nothing but connection failures for so long is gone.
+/// A server with nothing but connection failures for this long is gone.
 const GONE_AFTER: Duration = Duration::from_secs(2);
 
-/// One request to be sent.
+/// One request to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket {
     /// Its number in the whole run, which is its id.
@@ -37,7 +38,7 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// This thread's number of so many things.
+    /// This thread's part of a count.
     pub(crate) fn of(self, count: usize) -> usize {
         count / self.threads + usize::from(self.index < count % self.threads)
     }
@@ -50,20 +51,20 @@ pub(crate) struct Session {
     control: Arc<Control>,
     source: Source,
     queue: RefCell<Queue>,
-    /// Requests due before this are warm-up; unknown while it lasts.
+    /// Requests due before this are warm-up; none during it.
     measured_from: Cell<Option<Instant>>,
     tally: RefCell<Tally>,
     window: RefCell<WindowTally>,
-    /// Requests taken and ended, and time passed without any.
+    /// Requests taken and ended, and idle time.
     steps: Cell<u64>,
     spun: Cell<Duration>,
     /// Since when every request ended in a connection failure.
     failing_since: Cell<Option<Instant>>,
 }
 
-/// Where requests come from.
+/// The source of requests.
 pub(crate) enum Source {
-    /// Closed loop: whoever is free takes the next number, and the one after `step`.
+    /// Closed loop: a free connection takes the next number, then the one after `step`.
     Free { next: Cell<u64>, step: u64 },
     /// Open loop.
     Timetable(Box<RefCell<Timetable>>),
@@ -98,12 +99,12 @@ impl Session {
         self.payloads.row(sequence)
     }
 
-    /// What this thread knows of right answers to the same row.
+    /// This thread's known correct responses to the same row.
     pub(crate) fn verified(&self, sequence: u64) -> &Verified {
         &self.verified[self.payloads.place(sequence)]
     }
 
-    /// The next request for the connection on this seat; `None` once there is nothing more to send.
+    /// The next request for the connection in this slot; `None` once there is nothing more to send.
     pub(crate) async fn next(&self, seat: usize) -> Option<Ticket> {
         let ticket = self.take(seat).await;
         self.steps.set(self.steps.get() + 1);
@@ -122,7 +123,7 @@ impl Session {
         }
     }
 
-    /// Makes everything due that is, and tells when to look again; `None` once all was offered.
+    /// Offers everything that is due and returns when to check again; `None` once all was offered.
     pub(crate) fn offer_due(&self, now: Instant) -> Option<Instant> {
         let Source::Timetable(table) = &self.source else { return None };
         let mut table = table.borrow_mut();
@@ -135,7 +136,7 @@ impl Session {
         table.next_at()
     }
 
-    /// Measuring begins at this time, which must not have come yet.
+    /// Measuring starts at this future time.
     pub(crate) fn begin(&self, from: Instant) {
         self.measured_from.set(Some(from));
         if let Source::Timetable(table) = &self.source {
@@ -152,7 +153,7 @@ impl Session {
         self.spun.set(self.spun.get() + time);
     }
 
-    /// Time in which the thread ran but had nothing to do.
+    /// Time in which the thread ran without work.
     pub(crate) fn spun(&self) -> Duration {
         self.spun.get()
     }
@@ -161,7 +162,7 @@ impl Session {
         self.window.borrow_mut().take()
     }
 
-    /// Ends the sending: nothing new becomes due, what waits may still go.
+    /// Stops sending: nothing new becomes due, queued requests may still go.
     pub(crate) fn close(&self) {
         self.queue.borrow_mut().close();
     }
@@ -175,7 +176,7 @@ impl Session {
         self.count(ticket, None, now, Ending::Unsent("no connection was free in time"));
     }
 
-    /// Gives up on what still waits.
+    /// Gives up on queued requests.
     pub(crate) fn abandon_backlog(&self) {
         let now = Instant::now();
         let left = self.queue.borrow_mut().take_backlog();
@@ -184,7 +185,7 @@ impl Session {
         }
     }
 
-    /// A request has ended. What became due meanwhile is offered at once: at high rates that saves the timer's wake-up.
+    /// A request has ended. Offers what became due meanwhile: at high rates that saves the timer's wake-up.
     pub(crate) fn finish(&self, ticket: Ticket, left: Instant, ended: Instant, ending: Ending) {
         self.steps.set(self.steps.get() + 1);
         self.count(ticket, Some(left), ended, ending);
@@ -215,7 +216,7 @@ impl Session {
     fn watch_server(&self, ended: Instant, ending: &Ending) {
         match ending {
             Ending::Failed(problem) if problem.origin != Origin::Server => self.watch_failure(ended, problem),
-            // Says nothing about the server.
+            // Not evidence about the server.
             Ending::Unsent(_) => {}
             _ => self.failing_since.set(None),
         }

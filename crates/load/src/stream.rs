@@ -1,4 +1,4 @@
-//! A connection to the server, whatever carries it, and how it is made.
+//! A connection to the server over any transport.
 
 use crate::tally::Problem;
 use std::io;
@@ -9,12 +9,12 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 
-/// Where the server listens.
+/// The server's address.
 #[derive(Clone, Debug)]
 pub(crate) enum Address {
     Tcp(SocketAddr),
     Unix(PathBuf),
-    /// A server inside the test, whose time is the test's own.
+    /// A server inside the test, with virtual time.
     #[cfg(test)]
     Memory(tokio::sync::mpsc::Sender<tokio::io::DuplexStream>),
 }
@@ -31,7 +31,7 @@ impl Address {
     pub(crate) async fn connect(&self) -> Result<Stream, Problem> {
         self.open().await.map_err(|error| match error.kind() {
             io::ErrorKind::ConnectionRefused => Problem::unreachable("connect refused", ""),
-            // The socket's file is gone: nobody listens there any more.
+            // The socket's file is gone: no server listens there any more.
             io::ErrorKind::NotFound => Problem::unreachable("connect refused", error.to_string()),
             _ => Problem::unreachable("connect failed", error.to_string()),
         })
@@ -57,7 +57,8 @@ impl Address {
 }
 
 impl Stream {
-    /// Whether the server ended a kept connection while it was idle. No system call unless something arrived.
+    /// Whether the server closed a kept connection while it was idle. No system call unless something
+    /// arrived.
     pub(crate) fn closed_by_peer(&self) -> bool {
         let read = match self {
             Stream::Tcp(stream) => stream.try_read(&mut [0_u8; 1]),

@@ -1,4 +1,4 @@
-//! Counts and latencies of the measured requests of one thread; those of several are merged.
+//! Counts and latencies of one thread's measured requests; those of several are merged.
 
 use crate::histogram;
 use crate::outcome::ErrorCount;
@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A request that leaves later than this after its time is late.
+/// A request sent later than this after its due time is late.
 const LATE: Duration = Duration::from_millis(1);
 
-/// Reasons that are kept apart; a server that makes up new ones for ever cannot fill the memory.
+/// Maximum distinct reasons; a server that keeps inventing new ones cannot fill the memory.
 const REASONS_MAX: usize = 64;
 const REASON_OTHER: &str = "other";
 
@@ -24,12 +24,12 @@ pub(crate) enum Ending {
     Refused(Problem),
     Failed(Problem),
     TimedOut,
-    /// Never left, and why. Counts with the time that it had waited, but no less than a request may take: a full backlog
-    /// turns away at once, which must not look fast.
+    /// Never sent, and why. Counts with its waiting time, but at least a request's timeout: a full backlog
+    /// rejects at once, which must not look fast.
     Unsent(&'static str),
 }
 
-/// A reason that counts are kept by, and what was said in this case.
+/// A reason to count by, and its details.
 #[derive(Debug)]
 pub(crate) struct Problem {
     pub(crate) reason: Cow<'static, str>,
@@ -37,13 +37,13 @@ pub(crate) struct Problem {
     pub(crate) origin: Origin,
 }
 
-/// Where a problem came from: only what a server says is a sign of life.
+/// The origin of a problem: only a server's response is a sign of life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     Server,
-    /// The connection broke under way.
+    /// The connection broke during the request.
     Connection,
-    /// There was none to be had.
+    /// No connection could be made.
     Connect,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Times {
     /// `None`: never.
     pub(crate) left: Option<Instant>,
     pub(crate) ended: Instant,
-    /// A connection was free when it was due, so that whatever held it up was the generator.
+    /// A connection was free when it was due, so that any delay was the generator's.
     pub(crate) prompt: bool,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct Tally {
     pub(crate) past_deadline: u64,
     late: u64,
     waited: u64,
-    /// With the time at which it came, so that the first of several threads' is known.
+    /// With its time, to find the first one over several threads.
     first_problem: Option<(Instant, String)>,
     errors: BTreeMap<Cow<'static, str>, u64>,
     pub(crate) latency_ns: Histogram<u64>,
@@ -146,7 +146,7 @@ impl Tally {
         }
     }
 
-    /// One request; `start` is when measuring began.
+    /// Records one request; `start` is when measuring started.
     pub(crate) fn record(&mut self, start: Instant, times: Times, ending: Ending) {
         let Times { due, left, ended, prompt } = times;
         let gone = ended.saturating_duration_since(due);
@@ -227,7 +227,7 @@ impl Tally {
         self.share(self.late)
     }
 
-    /// Of those that found no free connection when they were due.
+    /// The share without a free connection when due.
     pub(crate) fn waited_share(&self) -> f64 {
         self.share(self.waited)
     }

@@ -1,10 +1,12 @@
-//! V2 JSON data as raw bytes, by the generator's own hand: what goes out over gRPC, and the form in which answers are
-//! compared. Two FP32 texts are equal when they name the same float, however they are written.
+//! V2 JSON data as raw bytes, by the generator's own encoder.
+//!
+//! Used for gRPC requests, and to compare responses: two FP32 texts are equal if they denote the same float.
 
 use half::{bf16, f16};
 use serde_json::Value;
 
-/// Elements in little-endian bytes; BYTES as u32 length and text. The error says which element does not fit.
+/// Elements in little-endian bytes; BYTES as u32 length and text. The error names the element that does not
+/// fit.
 pub(crate) fn encode(datatype: &str, data: &Value) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     append(datatype, data, &mut bytes)?;
@@ -15,7 +17,7 @@ fn append(datatype: &str, data: &Value, out: &mut Vec<u8>) -> Result<(), String>
     if let Value::Array(items) = data {
         return items.iter().try_for_each(|item| append(datatype, item, out));
     }
-    append_element(datatype, data, out).ok_or_else(|| format!("{data} is no {datatype}"))
+    append_element(datatype, data, out).ok_or_else(|| format!("{data} is not {datatype}"))
 }
 
 fn append_element(datatype: &str, element: &Value, out: &mut Vec<u8>) -> Option<()> {
@@ -57,8 +59,8 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_its_datatype_is_named() {
-        assert_eq!(encode("UINT8", &json!([1, 256])), Err("256 is no UINT8".into()));
-        assert_eq!(encode("FP31", &json!([1])), Err("1 is no FP31".into()));
+        assert_eq!(encode("UINT8", &json!([1, 256])), Err("256 is not UINT8".into()));
+        assert_eq!(encode("FP31", &json!([1])), Err("1 is not FP31".into()));
         assert_eq!(encode("BYTES", &json!([["é"]])), Ok(vec![2, 0, 0, 0, 0xc3, 0xa9]));
     }
 }

@@ -1,5 +1,6 @@
-//! How long the generator's thread ran, and how long it wanted to but had no core: what tells whether the generator or
-//! the server set the limit.
+//! How long the generator's thread ran, and how long it waited for a core.
+//!
+//! Reveals whether the generator or the server set the limit.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
@@ -12,7 +13,7 @@ pub(crate) struct ThreadTime {
 }
 
 impl ThreadTime {
-    /// Of the calling thread, since it began.
+    /// Of the calling thread, since it started.
     pub(crate) fn now() -> ThreadTime {
         ThreadTime {
             ran: Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default(),
@@ -27,13 +28,13 @@ impl ThreadTime {
         }
     }
 
-    /// Less the time in which it ran for nothing.
+    /// Without the time spent spinning.
     pub(crate) fn without(self, spun: Duration) -> ThreadTime {
         ThreadTime { ran: self.ran.saturating_sub(spun), ..self }
     }
 }
 
-/// The second number of schedstat; kernels without it do not say.
+/// The second number of schedstat; not available on all kernels.
 fn starved() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)

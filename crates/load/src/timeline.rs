@@ -1,4 +1,4 @@
-//! The measured time in intervals, each request in that of its due time: what shows a stall, a drift, a burst.
+//! The measured time in intervals, by due time: shows stalls, drifts and bursts.
 
 use crate::histogram;
 use crate::tally::Counts;
@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::Duration;
 
-/// One interval, as it is told.
+/// One interval in a report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Interval {
     pub start_s: f64,
@@ -37,9 +37,9 @@ impl Timeline {
         Timeline { interval, parts: (0..count).map(|_| part()).collect() }
     }
 
-    /// The place of what was due so long after the start.
+    /// The interval of a due time.
     pub(crate) fn part(&mut self, offset: Duration) -> (&mut Counts, &mut Histogram<u32>) {
-        // In whole nanoseconds: a float would put what is due at a border into either interval.
+        // In whole nanoseconds: a float would put a border into either interval.
         let place = offset.as_nanos() as u64 / self.interval.as_nanos() as u64;
         let last = self.parts.len() - 1;
         let part = &mut self.parts[usize::try_from(place).map_or(last, |place| place.min(last))];
@@ -53,7 +53,7 @@ impl Timeline {
         }
     }
 
-    /// The intervals that had begun when measuring ended.
+    /// The intervals that had started when measuring ended.
     pub(crate) fn intervals(&self, measured: Duration) -> Vec<Interval> {
         let starts = (0_u32..).map(|place| self.interval * place);
         let begun = starts.zip(&self.parts).take_while(|(start, _)| *start < measured);

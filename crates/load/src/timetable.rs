@@ -1,14 +1,13 @@
-//! One thread's part of the arrivals in real time: those of the warm-up, then, from the moment at which measuring
-//! begins, those that the plan asks for.
+//! One thread's arrivals in real time: those of the warm-up, then the measured ones.
 
 use crate::arrivals::Offsets;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Numbers of warm-up requests begin here, so that the measured ones have the same ids however long it lasts.
+/// The first number of warm-up requests, so that the measured ones always have the same ids.
 const WARMUP_FIRST: u64 = 1 << 40;
 
-/// A request that is to be sent: its number, which is its id, and when.
+/// A request to send: its number, which is its id, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
     pub(crate) sequence: u64,
@@ -32,7 +31,7 @@ impl Timetable {
         table
     }
 
-    /// From then on the measured requests are due. Must be told before that time comes; counts once.
+    /// Measured requests are due from then on. Call it once, before that time.
     pub(crate) fn begin(&mut self, from: Instant) {
         if self.measured_from.replace(from).is_some() {
             return;
@@ -42,7 +41,7 @@ impl Timetable {
         }
     }
 
-    /// When there is something to do next; `None` once nothing is left.
+    /// The time of the next action; `None` once nothing is left.
     pub(crate) fn next_at(&self) -> Option<Instant> {
         self.next.map(|next| next.at)
     }

@@ -1,30 +1,32 @@
-//! When a load is steady: the last windows of the warm-up have the same number of answers and the same median latency,
-//! apart from what chance does to them, and neither has only risen or only fallen.
+//! Detects a steady load.
+//!
+//! The last windows of the warm-up have the same number of responses and the same median latency, except for
+//! chance, and neither only rises nor only falls.
 
 use crate::histogram;
 use crate::plan::Warmup;
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// Windows that are looked at; they are at most the last half of the shortest warm-up.
+/// Windows compared; at most the last half of the shortest warm-up.
 const WINDOWS: usize = 5;
 const WINDOW_MOST: Duration = Duration::from_millis(200);
 const WINDOW_LEAST: Duration = Duration::from_millis(20);
 
-/// How far a window may lie from the mean of all, beside chance.
+/// Allowed deviation of a window from the mean, besides chance.
 const COUNT_TOLERANCE: f64 = 0.1;
 const MEDIAN_TOLERANCE: f64 = 0.2;
-/// Differences below this are the machine's, not the server's.
+/// Smaller differences are attributed to the machine, not the server.
 const MEDIAN_NOISE_US: f64 = 50.0;
 
-/// What one window of the warm-up saw.
+/// One window of the warm-up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Window {
     answers: u64,
     median_us: f64,
 }
 
-/// The window that is being filled.
+/// The current window.
 #[derive(Debug)]
 pub(crate) struct WindowTally(Histogram<u64>);
 
@@ -37,7 +39,7 @@ impl WindowTally {
         histogram::record(&mut self.0, latency);
     }
 
-    /// The window that ends now; the next one begins.
+    /// Ends the current window and starts the next.
     pub(crate) fn take(&mut self) -> Window {
         let window = Window { answers: self.0.len(), median_us: self.0.value_at_quantile(0.5) as f64 / 1e3 };
         self.0.reset();
@@ -50,12 +52,13 @@ pub(crate) fn window_length(warmup: Warmup) -> Duration {
     part.clamp(WINDOW_LEAST, WINDOW_MOST)
 }
 
-/// Whether the last windows show no trend. Five that only rise, or only fall, come by chance once in sixty times.
+/// Whether the last windows show no trend. Five that only rise, or only fall, occur by chance once in sixty
+/// times.
 pub(crate) fn steady(windows: &[Window]) -> bool {
     let Some(last) = windows.len().checked_sub(WINDOWS).map(|first| &windows[first..]) else { return false };
     let answers = mean(last.iter().map(|window| window.answers as f64));
     let median = mean(last.iter().map(|window| window.median_us));
-    // Counts of independent arrivals spread by their root.
+    // Counts of independent arrivals vary by their square root.
     let count_room = COUNT_TOLERANCE * answers + 3.0 * answers.sqrt();
     let median_room = (MEDIAN_TOLERANCE * median).max(MEDIAN_NOISE_US);
     let near = last.iter().all(|window| {

@@ -1,5 +1,4 @@
-//! The life of one connection: take a request, send it, wait for its answer no longer than the plan allows, judge and
-//! count it.
+//! One connection: takes a request, sends it, awaits the response within the timeout, checks and counts it.
 
 use crate::patience::Patience;
 use crate::session::{Session, Ticket};
@@ -7,18 +6,18 @@ use crate::tally::{Ending, Origin, Problem};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A pause after a connection that could not be made, so that a dead server is not called a million times a second.
+/// A pause after a failed connect, so that a dead server is not called a million times a second.
 const CONNECT_PAUSE: Duration = Duration::from_millis(10);
 
-/// One protocol's way to ask.
+/// The exchange of one protocol.
 pub(crate) trait Client {
     type Answer;
 
-    /// May be given up at any point; the next exchange then begins on a new connection.
+    /// May be cancelled at any point; the next exchange then uses a new connection.
     async fn exchange(&mut self, ticket: Ticket) -> Result<Self::Answer, Problem>;
 
-    /// Apart from the exchange, so that checking an answer does not count as waiting for it.
-    fn judge(&self, ticket: Ticket, answer: &Self::Answer) -> Ending;
+    /// Separate from the exchange, so that checking a response does not count as waiting for it.
+    fn check(&self, ticket: Ticket, answer: &Self::Answer) -> Ending;
 }
 
 /// Sends requests until there are no more.
@@ -38,7 +37,7 @@ pub(crate) async fn work(session: &Session, seat: usize, mut client: impl Client
         let ended = Instant::now();
         let unreachable = matches!(&answer, Some(Err(problem)) if problem.origin == Origin::Connect);
         let ending = match answer {
-            Some(Ok(answer)) => client.judge(ticket, &answer),
+            Some(Ok(answer)) => client.check(ticket, &answer),
             Some(Err(problem)) => Ending::Failed(problem),
             None => Ending::TimedOut,
         };

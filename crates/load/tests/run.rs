@@ -1,4 +1,4 @@
-//! Whole runs against small servers of the test's own, which answer, stall, refuse, lie or hang up as told.
+//! Whole runs against small test servers, which answer, stall, reject, lie or hang up.
 
 mod server;
 
@@ -84,7 +84,7 @@ fn a_stall_shows_in_the_latency_of_all_requests_that_were_due_in_it() {
     assert_eq!(outcome.answered, 100, "{outcome:?}");
     let latencies = merged(&[&outcome.histogram]);
     assert_eq!(latencies.count, 100);
-    // Twenty were due while the server slept; a generator that waits politely would show one.
+    // Twenty were due while the server slept; a closed-loop generator would show one.
     let slow: u64 = latencies
         .values_us
         .iter()
@@ -297,7 +297,7 @@ fn ids_stay_distinct_over_the_threads_of_a_closed_loop() {
 
 #[test]
 fn a_deadline_is_told_to_the_server_and_what_comes_after_it_is_counted() {
-    // Every second answer comes late; others may, where this machine is busy, and none is 20 s late.
+    // Every second response is late; others may be on a busy machine, and none is 20 s late.
     for (deadline_ms, late) in [(20, true), (20_000, false)] {
         let server = HttpServer::start(move |place, body| {
             assert_eq!(body["parameters"]["timeout"], deadline_ms * 1000, "in µs");
@@ -311,7 +311,7 @@ fn a_deadline_is_told_to_the_server_and_what_comes_after_it_is_counted() {
     }
 }
 
-/// At an address of its own: the port of a dead server is free, and another test's would answer in its place.
+/// At its own address: the port of a dead server is free, and another test's server could answer there.
 fn nobody_follows(host: u8) -> TcpListener {
     TcpListener::bind((std::net::Ipv4Addr::new(127, 0, 0, host), 0)).expect("a port")
 }
@@ -349,7 +349,7 @@ fn every_connection_is_open_before_the_first_request_however_few_there_are() {
     let more =
         json!({"arrivals": {"kind": "trace", "offsets_s": [0.0, 0.01]}, "connections": 150, "threads": 2});
     let outcome = run(plan(&server.url, more));
-    // Open is what the kernel says; the server's thread may accept some of them later.
+    // The kernel reports it as open; the server's thread may accept some of them later.
     while server.connections() < 150 {
         std::thread::yield_now();
     }
@@ -358,7 +358,7 @@ fn every_connection_is_open_before_the_first_request_however_few_there_are() {
 
 #[test]
 fn a_run_that_is_stopped_while_it_opens_its_connections_does_not_wait_for_them() {
-    // Nobody accepts here: with its queue full, connecting takes for ever.
+    // No accept here: with a full queue, connecting takes forever.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     rustix::net::listen(&listener, 0).expect("the shortest queue");
     let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -374,7 +374,7 @@ fn a_run_that_is_stopped_while_it_opens_its_connections_does_not_wait_for_them()
 #[test]
 fn whoever_looks_on_sees_a_run_warm_up_begin_and_measure() {
     let server = HttpServer::start(|_, body| answer(&body));
-    // The shortest phase lasts 60 ms: whoever could not look that often starts again.
+    // The shortest phase lasts 60 ms: a slow observer starts again.
     let seen = |more: Value| {
         for _ in 0..100 {
             let run = Run::start(plan(&server.url, more.clone()), rows()).expect("starts");

@@ -4,12 +4,12 @@ use crate::idempotency::KeyClaim;
 use crate::journal_slots::JournalSlots;
 use crate::row_buffers::LentBuffers;
 use crate::{Decision, Lane};
-use flyball_core::{Decisions, RowsAsk, Sink};
+use flyball_core::{Decisions, RowsOptions, Sink};
 
 pub(crate) struct DecisionWalk<'a, S: Sink> {
     pub(crate) lane: &'a Lane<S>,
     pub(crate) decision: &'a Decision<S::Model>,
-    pub(crate) ask: &'a RowsAsk,
+    pub(crate) ask: &'a RowsOptions,
     pub(crate) buffers: LentBuffers,
     /// The right to answer for the request's idempotency key.
     pub(crate) claim: Option<KeyClaim>,
@@ -23,7 +23,7 @@ impl<'a, S: Sink> DecisionWalk<'a, S> {
     pub(crate) fn new(
         lane: &'a Lane<S>,
         decision: &'a Decision<S::Model>,
-        ask: &'a RowsAsk,
+        ask: &'a RowsOptions,
         mut buffers: LentBuffers,
         claim: Option<KeyClaim>,
     ) -> DecisionWalk<'a, S> {

@@ -7,7 +7,7 @@ use crate::walk::Walk;
 use crate::{Decision, Lane};
 use bytes::Bytes;
 use bytestring::ByteString;
-use flyball_core::{CallerIndex, Decisions, Digest, Fault, FaultKind, Nanos, RowsAsk, Sink, Stage};
+use flyball_core::{CallerIndex, Decisions, Digest, Fault, FaultKind, Nanos, RowsOptions, Sink, Stage};
 use flyball_decision::IdempotencyDocument;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -285,7 +285,7 @@ const WAIT_MAX: Duration = Duration::from_secs(60);
 pub(crate) async fn claim<S: Sink>(
     lane: &Lane<S>,
     decision: &Decision<S::Model>,
-    ask: &RowsAsk,
+    ask: &RowsOptions,
     body: &Bytes,
     walk: &Walk<S>,
 ) -> Result<Claimed, Fault> {

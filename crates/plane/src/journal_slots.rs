@@ -2,7 +2,7 @@
 //! when its client hangs up, unused slots are released and undelivered decisions are recorded as such.
 
 use crate::{Decision, Lane};
-use flyball_core::{DecisionId, DecisionRecord, Entry, LaneRecorder, Sink, Ticket, Unkept};
+use flyball_core::{DecisionId, DecisionRecord, JournalRecord, LaneRecorder, Sink, Ticket, Unavailable};
 use flyball_journal::record_codec;
 use std::future::poll_fn;
 use std::time::Duration;
@@ -19,14 +19,14 @@ pub(crate) struct Offered {
     /// To wait with, where the answer waits for the disk.
     ticket: Option<Ticket>,
     /// Whether it is on the disk, or why it never will be, once known.
-    pub(crate) kept: Option<Result<(), Unkept>>,
+    pub(crate) kept: Option<Result<(), Unavailable>>,
 }
 
 pub(crate) struct JournalSlots<'a, S: Sink> {
     lane: &'a Lane<S>,
     decision: &'a Decision<S::Model>,
     reserved: usize,
-    unavailable: Option<Unkept>,
+    unavailable: Option<Unavailable>,
     /// Decisions that were handed to the journal and are not yet answered.
     offered: Vec<Offered>,
     counted: bool,
@@ -47,12 +47,12 @@ impl<'a, S: Sink> JournalSlots<'a, S> {
     }
 
     /// Why the last attempt to reserve failed.
-    pub(crate) fn unavailable(&self) -> Option<Unkept> {
+    pub(crate) fn unavailable(&self) -> Option<Unavailable> {
         self.unavailable
     }
 
     /// Reserves up to this many in all.
-    pub(crate) fn reserve(&mut self, slots: usize) -> Result<(), Unkept> {
+    pub(crate) fn reserve(&mut self, slots: usize) -> Result<(), Unavailable> {
         let more = slots.saturating_sub(self.reserved);
         if more == 0 {
             // Reserved already, whatever state the journal is in now.
@@ -65,7 +65,7 @@ impl<'a, S: Sink> JournalSlots<'a, S> {
     }
 
     /// Hands over a record that has its slot.
-    pub(crate) fn offer(&mut self, recorder: &dyn LaneRecorder, entry: Box<Entry>) -> Ticket {
+    pub(crate) fn offer(&mut self, recorder: &dyn LaneRecorder, entry: Box<JournalRecord>) -> Ticket {
         self.reserved -= 1;
         recorder.offer(entry)
     }
@@ -74,7 +74,7 @@ impl<'a, S: Sink> JournalSlots<'a, S> {
     pub(crate) fn offer_decision(
         &mut self,
         recorder: &dyn LaneRecorder,
-        entry: Box<Entry>,
+        entry: Box<JournalRecord>,
         (row, record): (usize, DecisionRecord),
     ) {
         let (id, sync) = (entry.id, entry.sync);
@@ -89,7 +89,7 @@ impl<'a, S: Sink> JournalSlots<'a, S> {
             // The last one first: once it is settled, so are those before it, without a wake-up for each.
             for offered in self.offered.iter_mut().rev().filter(|offered| offered.kept.is_none()) {
                 if let Some(ticket) = offered.ticket {
-                    offered.kept = Some(poll_fn(|context| recorder.poll_kept(ticket, context)).await);
+                    offered.kept = Some(poll_fn(|context| recorder.poll_durable(ticket, context)).await);
                 }
             }
         };

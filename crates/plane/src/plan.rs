@@ -84,7 +84,7 @@ impl<'a, S: Sink> DecisionWalk<'a, S> {
             let progress = match (remedy, program.route.fallback) {
                 (Remedy::Error, _) | (Remedy::Previous, None) => continue,
                 (Remedy::Shed, _) => Progress::Failed(shed(fault.clone())),
-                (Remedy::Rules, _) => match program.policy.judge(&buffers.rows, row, None) {
+                (Remedy::Rules, _) => match program.policy.evaluate(&buffers.rows, row, None) {
                     Ok(verdict) => Progress::Decided { verdict, score: None },
                     Err(_) => continue,
                 },

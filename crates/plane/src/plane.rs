@@ -10,7 +10,7 @@ use crate::loaded::{Home, Model};
 use crate::pressure::Pressure;
 use crate::watchdog::{Runs, Watchdog};
 use arc_swap::ArcSwap;
-use flyball_core::{Clock, Nanos, Priority, Recorder, RequestLimits, Wall, nanos};
+use flyball_core::{Clock, Nanos, Priority, Recorder, RequestLimits, WallClock, nanos};
 use flyball_engine::{MemoryBudget, thread_cpu_time};
 use flyball_features::{FeatureSettings, Features};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub struct PlaneLimits {
 #[derive(Clone)]
 pub struct PlaneServices {
     pub features: Arc<Features>,
-    pub wall: Wall,
+    pub wall: WallClock,
     /// Rows come from files: they may bring features along, and windows are only read.
     pub offline: bool,
     pub recorder: Option<Arc<dyn Recorder>>,
@@ -49,7 +49,7 @@ pub struct Build {
 
 impl PlaneServices {
     /// With these clocks, windows in memory only, and no recorder.
-    pub fn in_memory(clock: Clock, wall: Wall) -> PlaneServices {
+    pub fn in_memory(clock: Clock, wall: WallClock) -> PlaneServices {
         let settings =
             FeatureSettings { folder: None, window_keys_max: WINDOW_KEYS_MAX, clock, wall: wall.clone() };
         let (features, build) = (Features::new(settings), Build::default());

@@ -3,7 +3,7 @@
 use crate::decision_walk::DecisionWalk;
 use crate::row_buffers::{Progress, RowState};
 use crate::walk::Walk;
-use flyball_core::{DecidedBy, Digest, Entry, Remedy, RowsAsk, Sink};
+use flyball_core::{DecidedBy, Digest, JournalRecord, Remedy, RowsOptions, Sink};
 use flyball_decision::{Field, Program, Rows, Scores, Value};
 use flyball_journal::record_codec::{
     self, DecidedFacts, DecisionFacts, FeatureValue, Preamble, RecordValue, RecordedField, RequestFacts,
@@ -42,7 +42,7 @@ impl<'a, S: Sink> DecisionWalk<'a, S> {
     where
         'a: 'w,
     {
-        let ask: &'a RowsAsk = self.ask;
+        let ask: &'a RowsOptions = self.ask;
         RequestFacts {
             at_ns: self.lane.plane.services.wall.now_ns(),
             mono: self.lane.now(),
@@ -57,7 +57,7 @@ impl<'a, S: Sink> DecisionWalk<'a, S> {
     }
 
     /// Writes a row's record, where it was decided or failed.
-    pub(crate) fn write_record(&self, row: usize, request: &RequestFacts<'_>, entry: &mut Entry) {
+    pub(crate) fn write_record(&self, row: usize, request: &RequestFacts<'_>, entry: &mut JournalRecord) {
         let (program, buffers) = (&self.decision.program, &*self.buffers);
         let state = &buffers.states[row];
         let outcome = match &state.progress {

@@ -91,7 +91,7 @@ async fn compare<S: Sink>(lane: &Lane<S>, decision: &Decision<S::Model>, mut buf
     report(lane, decision, &buffers, None, |row, state| {
         let Progress::Decided { verdict, score } = &state.progress else { return None };
         let shadow = program.policy.shadow.as_ref()?;
-        let judged = shadow.judge(&buffers.rows, row, *score);
+        let judged = shadow.evaluate(&buffers.rows, row, *score);
         // By name: its outcomes are its own, and may be in another order.
         Some(judged.map_or(Comparison::Failed, |other| Comparison::Compared {
             agrees: shadow.outcome(other.outcome) == program.policy.outcome(verdict.outcome),
@@ -135,7 +135,7 @@ fn compared<'d, M>(
 ) -> Option<Comparison<'d>> {
     let Progress::Decided { verdict, score: Some(score) } = &state.progress else { return None };
     let other = decision.program.score(variant, row, &buffers.scores);
-    let judged = decision.program.policy.judge(&buffers.rows, row, Some(other));
+    let judged = decision.program.policy.evaluate(&buffers.rows, row, Some(other));
     Some(judged.map_or(Comparison::Failed, |judged| Comparison::Compared {
         agrees: judged.outcome == verdict.outcome,
         apart: (other - score).abs(),

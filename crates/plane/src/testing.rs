@@ -9,7 +9,7 @@ use crate::{Deployment, Lane, LaneInbox, Lanes, Model, Plane, PlaneLimits, Plane
 use bytes::Bytes;
 use flyball_core::{
     Clock, DataType, DecisionRecord, Digest, Meters, RequestLimits, RunRecord, Shadow, Shadowed, Sink,
-    Tensor, TensorData, TensorSpec, WalkRecord, Wall,
+    Tensor, TensorData, TensorSpec, WalkRecord, WallClock,
 };
 use flyball_engine::{Batching, LatencyPoint, LatencyTable, MemoryBudget, RunError, Signature};
 use std::cell::RefCell;
@@ -198,7 +198,7 @@ pub(crate) fn lanes_by(
         memory: MemoryBudget::UNLIMITED,
     };
     let clock = Clock::manual();
-    let mut services = PlaneServices::in_memory(clock.clone(), Wall::manual(WALL_MS));
+    let mut services = PlaneServices::in_memory(clock.clone(), WallClock::manual(WALL_MS));
     edit(&mut services);
     let (plane, mut inboxes) =
         Plane::with_thread_time(Lanes { sockets, compute: sockets }, limits, clock, services, || {

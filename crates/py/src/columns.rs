@@ -1,9 +1,10 @@
-//! What a decision computes from rows before any model runs, for Python: the columns that its first model would get, by which
-//! transforms are compared with other libraries, and computed features, which models are trained on. The walk's own code
-//! computes them, and the model need not be there.
+//! Computes a decision's columns and features without running a model, for Python.
+//!
+//! Columns of the first model are used to compare transforms with other libraries; computed features are used
+//! to train models. Runs the walk's own code; the model need not exist.
 
 use crate::error::{Failure, guarded, json};
-use flyball_core::{DataType, Scalar, TakeRows, TensorSpec};
+use flyball_core::{DataType, RowSink, Scalar, TensorSpec};
 use flyball_decision::{
     DecisionDocument, FeatureFrom, FeaturePlan, ModelFacts, Program, Rows, Scores, Scratch, Value as Held,
 };
@@ -47,7 +48,7 @@ fn columns(document: &[u8], rows: &[u8]) -> Result<Vec<f64>, Failure> {
     Ok(all)
 }
 
-/// The values of computed features by their names, row after row; none: missing. Times in nanoseconds since 1970.
+/// The values of computed features by name, row after row; none: missing. Times in nanoseconds since 1970.
 fn computed(document: &[u8], rows: &[u8]) -> Result<Map<String, Value>, Failure> {
     let refused = |text: String| Failure::refused("decision_refused", text);
     let document = DecisionDocument::read(&read(document)?).map_err(|fault| refused(fault.to_string()))?;
@@ -76,7 +77,7 @@ fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
     serde_json::from_slice(bytes).map_err(|error| Failure::refused("invalid_options", error))
 }
 
-/// The rows with their features: those that were brought along, and those that are computed.
+/// The rows with their features: given and computed ones.
 fn taken(program: &Program, rows: &[u8]) -> Result<Rows, Failure> {
     let given: Vec<Map<String, Value>> = read(rows)?;
     let mut rows = Rows::default();
@@ -101,11 +102,13 @@ fn taken(program: &Program, rows: &[u8]) -> Result<Rows, Failure> {
     Ok(rows)
 }
 
-/// The program with a model whose tensors are FP64, so that columns come out as they were computed.
+/// The program with an FP64 model, so that columns are returned as computed.
 fn compiled(value: &Value) -> Result<Program, Failure> {
     let refused = |text: String| Failure::refused("decision_refused", text);
     let document = DecisionDocument::read(value).map_err(|fault| refused(fault.to_string()))?;
-    let [model] = document.models.as_slice() else { return Err(refused("one model is needed".to_owned())) };
+    let [model] = document.models.as_slice() else {
+        return Err(refused("exactly one model is needed".to_owned()));
+    };
     let spec = |name: &str, columns: usize| TensorSpec {
         name: name.to_owned(),
         datatype: DataType::Fp64,

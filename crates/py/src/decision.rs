@@ -1,4 +1,4 @@
-//! What the compiler of decisions says of a document, for Python: it has no judge of its own.
+//! Checks a decision's document with the Rust compiler, for Python, which has no checker of its own.
 
 use crate::error::{Failure, guarded, json};
 use flyball_core::TensorSpec;
@@ -28,7 +28,7 @@ struct Stage {
 struct Answer {
     faults: Vec<SnapshotFault>,
     stages: Vec<Stage>,
-    /// What a release of it is signed for; none where it has faults.
+    /// The digests that a release signs; none if the document has faults.
     digests: Option<Digests>,
 }
 

@@ -5,7 +5,7 @@ use flyball_core::snapshot::check_document;
 use flyball_core::{Digest, TensorSpec};
 use flyball_engine::{
     Artifact, ArtifactFile, Batching, Ceiling, DeclaredTensor, HostCommand, LatencyPoint, LatencyTable,
-    LoadOptions, MemoryBudget, ModelHosts, Opset, ProbeLimits, Refusal, Runtime, ScanLimits, copy_beside,
+    LoadOptions, MemoryBudget, ModelHosts, Opset, ProbeLimits, Refusal, Runtime, ScanLimits, copy_sibling,
     digest_files, scan_file,
 };
 use pyo3::prelude::*;
@@ -78,7 +78,7 @@ pub(crate) fn copy_external_data(
     name: String,
     target: PathBuf,
 ) -> PyResult<()> {
-    guarded(py, || copy_beside(&model, &name, &target).map_err(refused))
+    guarded(py, || copy_sibling(&model, &name, &target).map_err(refused))
 }
 
 #[pyfunction]
@@ -131,7 +131,7 @@ pub(crate) fn prove<'py>(py: Python<'py>, path: PathBuf, options: &[u8]) -> PyRe
     json(py, &batching)
 }
 
-/// What a process that `model_hosts` starts does, and nothing else.
+/// The entry point of a process started by `model_hosts`.
 #[pyfunction]
 pub(crate) fn serve_models(py: Python<'_>) -> PyResult<()> {
     guarded(py, || flyball_engine::serve_models().map_err(|error| Failure::refused("no_resources", error)))
@@ -139,8 +139,9 @@ pub(crate) fn serve_models(py: Python<'_>) -> PyResult<()> {
 
 static HOSTS: OnceLock<ModelHosts> = OnceLock::new();
 
-/// Where this process has models proven: in others of the same interpreter with nothing but this extension in it. Neither
-/// the package nor its dependencies are imported there.
+/// The model hosts of this process: the same interpreter with only this extension.
+///
+/// Neither the package nor its dependencies are imported there.
 pub(crate) fn model_hosts(py: Python<'_>) -> PyResult<&'static ModelHosts> {
     if let Some(hosts) = HOSTS.get() {
         return Ok(hosts);

@@ -1,9 +1,8 @@
-//! Filling stores of features and windows from Python, a batch of rows at a time, and looking at one record.
+//! Fills feature stores and windows from Python in batches, and reads one record.
 
 use crate::columns::scalar;
 use crate::error::{Failure, guarded, json};
-use flyball_core::TakeRows;
-use flyball_core::Wall;
+use flyball_core::{RowSink, WallClock};
 use flyball_decision::DecisionDocument;
 use flyball_features::{PushFault, PushTarget, Pushed, Pusher};
 use flyball_plane::{Backfill, BackfillFault, Filled};
@@ -14,14 +13,14 @@ use serde_json::{Map, Value};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
-/// Exit code of what cannot be reached.
+/// Exit code if the target is unreachable.
 const UNREACHABLE: u8 = 5;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Options {
     set: String,
-    /// Just one of the two.
+    /// Exactly one of the two.
     redis: Option<String>,
     store: Option<PathBuf>,
     expire_s: Option<u64>,
@@ -54,7 +53,7 @@ impl FeaturePush {
     fn new(py: Python<'_>, options: &[u8]) -> PyResult<FeaturePush> {
         guarded(py, || {
             let (target, set) = Options::read(options)?;
-            let pusher = Pusher::begin(target, &set, Wall::system().now_ms()).map_err(failed)?;
+            let pusher = Pusher::begin(target, &set, WallClock::system().now_ms()).map_err(failed)?;
             Ok(FeaturePush(Mutex::new(Some(pusher))))
         })
     }
@@ -74,7 +73,7 @@ impl FeaturePush {
         json(py, &Told { rows, bytes })
     }
 
-    /// Gives up: the embedded store stays as it was.
+    /// Abandons the push: the embedded store stays unchanged.
     fn abandon(&self, py: Python<'_>) -> PyResult<()> {
         guarded(py, || {
             self.with(|pusher| {
@@ -93,7 +92,7 @@ struct BackfillOptions {
     folder: Option<PathBuf>,
 }
 
-/// Past events on their way into a decision's windows.
+/// Past events for a decision's windows.
 #[pyclass(frozen, module = "flyball._native")]
 pub(crate) struct WindowBackfill(Mutex<Option<Backfill>>);
 
@@ -163,7 +162,7 @@ fn refused(error: impl ToString) -> Failure {
 }
 
 fn over() -> Failure {
-    refused("the push is over; begin another")
+    refused("the push has ended; start another")
 }
 
 fn failed(fault: PushFault) -> Failure {

@@ -1,11 +1,11 @@
-//! The decision log for Python: what it holds, whether it holds, and what is told of decisions where no server does it.
+//! The decision log for Python: reading, verifying, and annotating without a server.
 
 use crate::error::{Failure, guarded, json as bytes_of};
 use flyball_core::{DecisionId, FaultKind};
 use flyball_features::{ErasedRows, erase_kept};
 use flyball_journal::{
-    Blobs, Erasure, Frame, Hash, JournalError, JournalSettings, KekPlace, Kept, Keys, LedgerError, Log,
-    LogError, Placed, SegmentFacts, Told, VerifyOptions, head_of_record, unhex,
+    Annotation, Blobs, Erasure, Frame, Hash, JournalError, JournalSettings, KekSource, Keys, LegalError,
+    LocatedFrame, Log, LogError, SegmentFacts, StoredFrame, VerifyOptions, head_of_record, unhex,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -15,11 +15,11 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Exit code of a log that is not as it was written.
+/// Exit code of a damaged log.
 const BROKEN: u8 = 4;
-/// What was asked for lies in Parquet by now: look at the list of retired segments again.
+/// The requested segment moved to Parquet: read the list of retired segments again.
 const MOVED: &str = "journal_moved";
-/// One call of `records` gives no more than this, whatever is asked for, and looks at no more frames.
+/// Maximum bytes that one call of `records` returns, and frames that it reads.
 const RECORDS_BYTES_MAX: usize = 32 << 20;
 const FRAMES_LOOKED_AT_MAX: u64 = 1 << 18;
 const FRAMES_BYTES_MAX: usize = 64 << 20;
@@ -57,7 +57,7 @@ pub(crate) struct JournalLog {
     blobs: Blobs,
 }
 
-/// Sequence number, hash before, own hash, payload, segment.
+/// Sequence number, previous hash, own hash, payload, segment.
 type PyFrame<'py> = (u64, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, u64);
 
 #[pymethods]
@@ -91,8 +91,8 @@ impl JournalLog {
     fn frames<'py>(&self, py: Python<'py>, from_seq: u64, most: usize) -> PyResult<Vec<PyFrame<'py>>> {
         let kept = guarded(py, || {
             let (mut kept, mut bytes) = (Vec::new(), 0);
-            let visit = |placed: &Placed<'_>| {
-                kept.push(Kept::from(placed));
+            let visit = |placed: &LocatedFrame<'_>| {
+                kept.push(StoredFrame::from(placed));
                 bytes += placed.frame.payload.len();
                 stop_if(kept.len() >= most || bytes >= FRAMES_BYTES_MAX)
             };
@@ -102,7 +102,7 @@ impl JournalLog {
             Ok(kept)
         })?;
         let bytes = |hash: &Hash| PyBytes::new(py, &hash.0);
-        let tuple = |kept: &Kept| {
+        let tuple = |kept: &StoredFrame| {
             let payload = PyBytes::new(py, &kept.payload);
             (kept.seq, bytes(&kept.prev), bytes(&kept.leaf), payload, kept.segment)
         };
@@ -112,7 +112,7 @@ impl JournalLog {
     fn find<'py>(&self, py: Python<'py>, decision_id: &str) -> PyResult<Bound<'py, PyBytes>> {
         let found = guarded(py, || {
             let id: DecisionId =
-                decision_id.parse().map_err(|_| refused(format!("'{decision_id}' is no decision's id")))?;
+                decision_id.parse().map_err(|_| refused(format!("'{decision_id}' is not a decision id")))?;
             let finds = self.fresh()?.find(id);
             if finds.records.is_empty()
                 && let Some(error) = finds.broken.first()
@@ -191,7 +191,8 @@ impl JournalLog {
     fn blob<'py>(&self, py: Python<'py>, digest: &str) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let bytes = guarded(py, || {
             let hash = digest.strip_prefix("sha256:").and_then(unhex);
-            let hash = hash.ok_or_else(|| refused(format!("'{digest}' is no digest; write sha256:HEX")))?;
+            let hash =
+                hash.ok_or_else(|| refused(format!("'{digest}' is not a digest; write sha256:HEX")))?;
             self.blobs.get(&Hash(hash)).map_err(|error| broken(&error))
         })?;
         Ok(bytes.map(|bytes| PyBytes::new(py, &bytes)))
@@ -199,14 +200,14 @@ impl JournalLog {
 }
 
 impl JournalLog {
-    /// With what was written since the last call.
+    /// The log, refreshed.
     fn fresh(&self) -> Result<MutexGuard<'_, Log>, Failure> {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         log.refresh().map_err(|error| failed(&error))?;
         Ok(log)
     }
 
-    /// JSON lines, where to read on, and whether nothing more is there.
+    /// JSON lines, the next position, and whether the end is reached.
     fn read(
         &self,
         from_seq: u64,
@@ -214,10 +215,10 @@ impl JournalLog {
         options: &RecordOptions,
     ) -> Result<(Vec<u8>, u64, bool), Failure> {
         let (mut lines, mut given, mut looked_at, mut fault) = (Vec::new(), 0, 0, None);
-        let visit = |placed: &Placed<'_>| {
+        let visit = |placed: &LocatedFrame<'_>| {
             looked_at += 1;
             if options.want(placed.frame.payload) {
-                match self.placed(&Kept::from(placed)) {
+                match self.placed(&StoredFrame::from(placed)) {
                     Ok(record) if options.wants_decision(&record) => {
                         given += 1;
                         lines.extend_from_slice(record.to_string().as_bytes());
@@ -238,8 +239,8 @@ impl JournalLog {
         }
     }
 
-    /// A record with its place in the log.
-    fn placed(&self, kept: &Kept) -> Result<Value, Failure> {
+    /// A record with its position in the log.
+    fn placed(&self, kept: &StoredFrame) -> Result<Value, Failure> {
         let mut record = self.rendered(&kept.payload)?;
         record["seq"] = kept.seq.into();
         record["segment"] = kept.segment.into();
@@ -255,7 +256,8 @@ impl JournalLog {
 }
 
 impl RecordOptions {
-    /// By what stands first in a record, so that most need not be read whole. The decision is looked at afterwards.
+    /// Filters by the start of a record, so that most need not be read whole. The decision is checked
+    /// afterwards.
     fn want(&self, payload: &[u8]) -> bool {
         let Some((kind, _)) = head_of_record(payload) else { return true };
         if self.kinds.as_ref().is_some_and(|kinds| !kinds.iter().any(|wanted| wanted == kind)) {
@@ -309,11 +311,11 @@ impl Journal {
             let all: Vec<String> = std::iter::once(subject.clone()).chain(keys).collect();
             let mut rows = ErasedRows::default();
             let order = Erasure { subject, by, why, caller: None };
-            let done = self.journal()?.erase(&order, flyball_core::Wall::system().now_ns(), || {
+            let done = self.journal()?.erase(&order, flyball_core::WallClock::system().now_ns(), || {
                 rows = erase_kept(features_folder, &stores, &all)?;
                 Ok(rows.total())
             });
-            let done = done.map_err(|error| unledgered(&error))?;
+            let done = done.map_err(|error| unrecorded(&error))?;
             let ErasedRows { windows, cached, stored } = rows;
             let records = done.records;
             Ok(
@@ -342,17 +344,17 @@ impl Journal {
         self.open().clone().ok_or_else(|| refused("the journal is closed; open it again"))
     }
 
-    fn tell(&self, told: Told) -> Result<u64, Failure> {
-        let (journal, now) = (self.journal()?, flyball_core::Wall::system().now_ns());
+    fn tell(&self, told: Annotation) -> Result<u64, Failure> {
+        let (journal, now) = (self.journal()?, flyball_core::WallClock::system().now_ns());
         let kept = match told {
-            Told::Hold(held) => journal.hold(held, now, |_name| false),
-            Told::Release(held) => journal.release(held, now),
+            Annotation::Hold(held) => journal.hold(held, now, |_name| false),
+            Annotation::Release(held) => journal.release(held, now),
             told => {
-                let entry = told.entry(now).map_err(refused)?;
+                let entry = told.record(now).map_err(refused)?;
                 return journal.append(entry).map_err(|error| unwritten(&error));
             }
         };
-        kept.map_err(|error| unledgered(&error))
+        kept.map_err(|error| unrecorded(&error))
     }
 }
 
@@ -370,15 +372,15 @@ struct EraseOptions {
 }
 
 /// Why an erasure or a hold was not recorded.
-fn unledgered(error: &LedgerError) -> Failure {
+fn unrecorded(error: &LegalError) -> Failure {
     let kind = match error {
-        LedgerError::NoSubject { .. } | LedgerError::NoHold { .. } | LedgerError::NoDecision { .. } => {
+        LegalError::NoSubject { .. } | LegalError::NoHold { .. } | LegalError::NoDecision { .. } => {
             FaultKind::RecordNotFound
         }
-        LedgerError::Held(_) | LedgerError::InForce(_) => FaultKind::Held,
-        LedgerError::Journal(error) => return unwritten(error),
-        LedgerError::Log(error) => return failed(error),
-        LedgerError::Told(_) | LedgerError::Elsewhere(_) => return refused(error),
+        LegalError::Held(_) | LegalError::InForce(_) => FaultKind::Held,
+        LegalError::Journal(error) => return unwritten(error),
+        LegalError::Log(error) => return failed(error),
+        LegalError::Annotation(_) | LegalError::Elsewhere(_) => return refused(error),
     };
     Failure::refused(kind.label(), error)
 }
@@ -426,17 +428,17 @@ fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Failure> {
 }
 
 fn keys(folder: &Path, kek: Option<&str>) -> Result<Keys, Failure> {
-    let place = kek.map_or_else(|| Ok(KekPlace::own(folder)), place)?;
+    let place = kek.map_or_else(|| Ok(KekSource::own(folder)), place)?;
     Keys::read_only(folder, &place).map_err(refused)
 }
 
-fn place(text: &str) -> Result<KekPlace, Failure> {
+fn place(text: &str) -> Result<KekSource, Failure> {
     text.parse().map_err(refused)
 }
 
 fn verification(written: Verification) -> Result<VerifyOptions, Failure> {
     let key = written.key.as_deref().map(|hex| {
-        unhex(hex).ok_or_else(|| refused(format!("'{hex}' is no public key: 64 lower-case hex digits")))
+        unhex(hex).ok_or_else(|| refused(format!("'{hex}' is not a public key: 64 lower-case hex digits")))
     });
     let key = key.transpose()?;
     let Verification { segment, checkpoint, without_keys, .. } = written;
@@ -458,7 +460,7 @@ fn broken(error: &impl ToString) -> Failure {
 fn failed(error: &LogError) -> Failure {
     match error {
         LogError::Moved(_) => Failure { code: MOVED, ..broken(error) },
-        // A segment that was there a moment ago: compaction may have taken it away.
+        // A segment that existed a moment ago: compaction may have removed it.
         LogError::Io { cause, .. } if cause.kind() == std::io::ErrorKind::NotFound => {
             Failure { code: MOVED, ..broken(error) }
         }
@@ -471,7 +473,7 @@ fn unwritten(error: &JournalError) -> Failure {
     let unavailable = FaultKind::RecordFailed;
     let code = match error {
         JournalError::Locked(_) => "journal_locked",
-        JournalError::Unkept(_) | JournalError::NoAnswer => unavailable.label(),
+        JournalError::Unavailable(_) | JournalError::NoAnswer => unavailable.label(),
         _ => return refused(error),
     };
     Failure::new(code, error.to_string(), unavailable.exit_code())

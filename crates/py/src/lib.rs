@@ -1,5 +1,7 @@
-//! `flyball._native`: conversions and exports, no logic. Documents cross as JSON bytes, few and coarse; every wait
-//! happens with Python detached. `python/flyball/_native.pyi` is this page's other half.
+//! `flyball._native`: conversions and exports, no logic.
+//!
+//! Documents cross as JSON bytes, few and coarse; every wait happens with Python detached.
+//! `python/flyball/_native.pyi` has the type stubs.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod columns;
@@ -17,7 +19,7 @@ mod signing;
 
 use pyo3::prelude::*;
 
-/// As in `flyballd`: the same data plane, the same allocator. Python's own memory is not touched.
+/// As in `flyballd`: the same data plane, the same allocator. Python's own memory is not affected.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

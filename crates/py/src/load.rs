@@ -1,4 +1,4 @@
-//! The load generator for Python, its echo and its histograms: threads of their own, Python only looks on.
+//! The load generator for Python, its echo and its histograms, on their own threads.
 
 use crate::error::{Failure, guarded, json};
 use flyball_load::{EchoOptions, LoadError, Payloads, Plan, Run};

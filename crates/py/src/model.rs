@@ -1,11 +1,11 @@
-//! One model for Python, run by the engine that serves: answers and timings without a server in between.
+//! One model for Python, run by the serving engine: results and timings without a server.
 
 use crate::engine::{model_hosts, probe_limits, refused};
 use crate::error::{Failure, guarded, json};
 use bytes::Bytes;
 use flyball_core::{FaultKind, RequestLimits, Tensor};
 use flyball_engine::{
-    Artifact, GraphLevel, LoneError, LoneModel, ModelHosts, RunError, Runtime, SessionOptions,
+    Artifact, GraphLevel, ModelHosts, RunError, Runtime, SessionOptions, StandaloneError, StandaloneModel,
 };
 use flyball_wire::{read_raw, write_raw};
 use pyo3::prelude::*;
@@ -17,13 +17,13 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// A server's, by its default limit on bodies.
+/// A server's limits, by its default limit on bodies.
 const LIMITS: RequestLimits = RequestLimits::for_body(64 << 20);
-/// How long Ctrl-C may go unheard while a model runs.
+/// Maximum delay of Ctrl-C while a model runs.
 const SIGNALS_EVERY: Duration = Duration::from_millis(50);
 
 #[pyclass(frozen, module = "flyball._native")]
-pub(crate) struct Model(Mutex<LoneModel>);
+pub(crate) struct Model(Mutex<StandaloneModel>);
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -38,7 +38,7 @@ struct ModelOptions {
     weights_as_given: bool,
 }
 
-/// A tensor as it crosses: name, datatype, shape, elements.
+/// A tensor in Python: name, datatype, shape, elements.
 type Given = (String, String, Vec<i64>, PyBackedBytes);
 type Answered<'py> = (String, &'static str, Vec<i64>, Bound<'py, PyBytes>);
 
@@ -56,12 +56,12 @@ impl Model {
     }
 
     fn made_up<'py>(&self, py: Python<'py>, rows: usize) -> PyResult<Vec<Answered<'py>>> {
-        let inputs = guarded(py, || self.locked(|model| model.made_up(rows)).map_err(failure))?;
+        let inputs = guarded(py, || self.locked(|model| model.sample_rows(rows)).map_err(failure))?;
         Ok(answered(py, &inputs))
     }
 
     fn run<'py>(&self, py: Python<'py>, inputs: Vec<Given>) -> PyResult<Vec<Answered<'py>>> {
-        let outputs = self.beside(py, inputs, LoneModel::run)?;
+        let outputs = self.interruptible(py, inputs, StandaloneModel::run)?;
         Ok(answered(py, &outputs))
     }
 
@@ -72,26 +72,26 @@ impl Model {
         runs: usize,
         warm_runs: usize,
     ) -> PyResult<Bound<'py, PyBytes>> {
-        let figures = self.beside(py, inputs, |model, given| model.measure(given, runs, warm_runs))?;
+        let figures = self.interruptible(py, inputs, |model, given| model.measure(given, runs, warm_runs))?;
         json(py, &figures)
     }
 
     fn end_profile(&self, py: Python<'_>) -> PyResult<PathBuf> {
-        guarded(py, || self.locked(LoneModel::end_profile).map_err(failure))
+        guarded(py, || self.locked(StandaloneModel::end_profile).map_err(failure))
     }
 }
 
 impl Model {
-    fn locked<T>(&self, work: impl FnOnce(&mut LoneModel) -> T) -> T {
+    fn locked<T>(&self, work: impl FnOnce(&mut StandaloneModel) -> T) -> T {
         work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Runs the model on a thread beside Python's, which listens for signals meanwhile: Ctrl-C ends the run.
-    fn beside<T: Send>(
+    /// Runs the model on another thread while Python's listens for signals: Ctrl-C stops the run.
+    fn interruptible<T: Send>(
         &self,
         py: Python<'_>,
         inputs: Vec<Given>,
-        work: impl FnOnce(&mut LoneModel, Vec<Tensor>) -> Result<T, LoneError> + Send,
+        work: impl FnOnce(&mut StandaloneModel, Vec<Tensor>) -> Result<T, StandaloneError> + Send,
     ) -> PyResult<T> {
         let mut interrupt = None;
         let result = guarded(py, || {
@@ -107,23 +107,23 @@ impl Model {
 }
 
 fn listening<T: Send>(
-    model: &mut LoneModel,
+    model: &mut StandaloneModel,
     given: Vec<Tensor>,
-    work: impl FnOnce(&mut LoneModel, Vec<Tensor>) -> Result<T, LoneError> + Send,
+    work: impl FnOnce(&mut StandaloneModel, Vec<Tensor>) -> Result<T, StandaloneError> + Send,
     interrupt: &mut Option<PyErr>,
-) -> Result<T, LoneError> {
+) -> Result<T, StandaloneError> {
     let stopper = model.stopper();
     std::thread::scope(|scope| {
         let (ended, end) = sync_channel(1);
         let running = scope.spawn(move || {
             let result = work(model, given);
-            // Nobody stops listening before this.
+            // The listener waits for this.
             let _ = ended.send(());
             result
         });
         while end.recv_timeout(SIGNALS_EVERY) == Err(RecvTimeoutError::Timeout) {
             *interrupt = interrupt.take().or_else(|| Python::attach(|py| py.check_signals().err()));
-            // Again and again: a stop between two runs of a measurement is forgotten by the next.
+            // Repeatedly: a stop between two runs of a measurement is cleared by the next.
             if interrupt.is_some() {
                 stopper.stop();
             }
@@ -132,7 +132,7 @@ fn listening<T: Send>(
     })
 }
 
-fn load(path: &Path, options: &[u8], hosts: &ModelHosts) -> Result<LoneModel, Failure> {
+fn load(path: &Path, options: &[u8], hosts: &ModelHosts) -> Result<StandaloneModel, Failure> {
     let options: ModelOptions =
         serde_json::from_slice(options).map_err(|error| Failure::refused("invalid_options", error))?;
     let runtime =
@@ -141,21 +141,21 @@ fn load(path: &Path, options: &[u8], hosts: &ModelHosts) -> Result<LoneModel, Fa
     let hosts = hosts.within_limits(probe_limits(options.probe_ms_max));
     let ModelOptions { graph, profile, weights_as_given, .. } = options;
     let session = SessionOptions { graph, profile, weights_as_given };
-    runtime.load_alone(artifact, session, &hosts).map_err(refused)
+    runtime.load_standalone(artifact, session, &hosts).map_err(refused)
 }
 
-fn failure(error: LoneError) -> Failure {
+fn failure(error: StandaloneError) -> Failure {
     let message = error.to_string();
     let kind = match error {
-        LoneError::Misfits(misfits) => {
+        StandaloneError::Misfits(misfits) => {
             let faults = serde_json::to_value(misfits).ok();
             return Failure { faults, ..Failure::refused("invalid_input", message) };
         }
-        LoneError::Refused(_) => FaultKind::InvalidInput,
-        LoneError::Run(RunError::Stopped) => FaultKind::RunStopped,
-        LoneError::Run(RunError::Failed(_)) => FaultKind::RunFailed,
-        LoneError::Run(RunError::MemoryExceeded { .. }) => FaultKind::RunMemoryExceeded,
-        LoneError::Run(RunError::MemoryFull { .. }) => FaultKind::MemoryFull,
+        StandaloneError::Refused(_) => FaultKind::InvalidInput,
+        StandaloneError::Run(RunError::Stopped) => FaultKind::RunStopped,
+        StandaloneError::Run(RunError::Failed(_)) => FaultKind::RunFailed,
+        StandaloneError::Run(RunError::MemoryExceeded { .. }) => FaultKind::RunMemoryExceeded,
+        StandaloneError::Run(RunError::MemoryFull { .. }) => FaultKind::MemoryFull,
     };
     Failure::new(kind.label(), message, kind.exit_code())
 }

@@ -1,4 +1,4 @@
-//! Closing this process off, for Python processes that load files which may run code.
+//! Sandboxes this process, for Python processes that load files which may run code.
 
 use crate::error::{Failure, guarded};
 use flyball_sandbox::Refused;

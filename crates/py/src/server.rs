@@ -1,5 +1,6 @@
-//! The data plane inside a Python process: its threads are Rust's own. Only the one that carries out a client's load takes
-//! the GIL, to ask Python for the newest snapshot.
+//! The data plane inside a Python process, on its own Rust threads.
+//!
+//! Only the thread that runs a client's load takes the GIL, to ask Python for the newest snapshot.
 
 use crate::engine::host_command;
 use crate::error::{Failure, guarded, json};
@@ -76,12 +77,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // The thread that loads may be waiting for the GIL, and both the server's end and its drain wait for that thread.
+        // The loading thread may be waiting for the GIL, and both the server's end and its drain wait for
+        // that thread.
         Python::attach(|py| py.detach(|| self.0.end()));
     }
 }
 
-/// Asks Python for the snapshot that has the model: the path of its index, or none.
+/// Asks Python for the snapshot with the model: the path of its index, or none.
 fn newest(on_load: &Py<PyAny>, model: &str) -> Result<Option<Bundle>, String> {
     let path: PyResult<Option<PathBuf>> = Python::attach(|py| on_load.call1(py, (model,))?.extract(py));
     match path.map_err(|error| error.to_string())? {
@@ -99,7 +101,7 @@ fn unstarted(error: StartError) -> Failure {
         StartError::Library(_) => Failure::refused("engine_missing", error),
         StartError::Callers(CallersError::Faulty { faults, .. }) => {
             let faults = serde_json::to_value(faults).ok();
-            Failure { faults, ..Failure::refused("invalid_config", "the callers' file is refused") }
+            Failure { faults, ..Failure::refused("invalid_config", "the callers file is invalid") }
         }
         StartError::Tls(_)
         | StartError::Callers(_)

@@ -1,7 +1,8 @@
-//! Which system calls the process may make: an allow-list for seccomp, on x86-64 and ARM64.
+//! The allowed system calls: an allow-list for seccomp, on x86-64 and ARM64.
 //!
-//! What is not listed answers EPERM. Found by running conversions of scikit-learn, LightGBM and XGBoost under strace; a call
-//! belongs here when a computation needs it and it reaches nothing outside the process but files that Landlock allows.
+//! Other calls return EPERM. Found by running conversions of scikit-learn, LightGBM and XGBoost under strace;
+//! a call belongs here if a computation needs it and it reaches nothing outside the process but files that
+//! Landlock allows.
 
 use libc::{c_int, c_long};
 use seccompiler::{
@@ -12,7 +13,8 @@ use std::collections::BTreeMap;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Memory of this process. Pages may become executable: libraries are loaded, and code of a model is expected anyway.
+/// Memory of this process. Pages may become executable: libraries are loaded, and code of a model is expected
+/// anyway.
 const MEMORY: &[c_long] = &[
     libc::SYS_brk,
     libc::SYS_mmap,
@@ -24,7 +26,7 @@ const MEMORY: &[c_long] = &[
     libc::SYS_membarrier,
     libc::SYS_get_mempolicy,
 ];
-/// Threads: waiting, sleeping and ending. They are started by `clone`, below.
+/// Threads: waiting, sleeping and ending. `clone`, below, starts them.
 const THREADS: &[c_long] = &[
     libc::SYS_futex,
     libc::SYS_set_robust_list,
@@ -39,10 +41,11 @@ const THREADS: &[c_long] = &[
     libc::SYS_exit,
     libc::SYS_exit_group,
 ];
-/// Signals of this process; they are sent by `tgkill`, below.
+/// Signals of this process; `tgkill`, below, sends them.
 const SIGNALS: &[c_long] =
     &[libc::SYS_rt_sigaction, libc::SYS_rt_sigprocmask, libc::SYS_rt_sigreturn, libc::SYS_sigaltstack];
-/// Files that are open, or that Landlock lets it make, rename and remove. No modes, owners, times or attributes.
+/// Open files, and those that Landlock lets it create, rename and remove. No modes, owners, times or
+/// attributes.
 const FILES: &[c_long] = &[
     libc::SYS_close,
     libc::SYS_close_range,
@@ -72,7 +75,7 @@ const FILES: &[c_long] = &[
     libc::SYS_renameat,
     libc::SYS_renameat2,
 ];
-/// Names, sizes and times of files: Landlock does not hide those, so that a path can be told to exist.
+/// Names, sizes and times of files: Landlock does not hide those, so the existence of a path can be tested.
 const NAMES: &[c_long] = &[
     libc::SYS_fstat,
     libc::SYS_newfstatat,
@@ -106,7 +109,7 @@ const FACTS: &[c_long] = &[
     libc::SYS_getresgid,
     libc::SYS_getgroups,
 ];
-/// The same under the names that only x86-64 still has, and what belongs to its registers.
+/// The same under names that only x86-64 still has, and its registers.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[c_long] = &[
     libc::SYS_stat,
@@ -128,10 +131,11 @@ const OLDER: &[c_long] = &[
 ];
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[c_long] = &[];
-/// Their arguments lie in memory, which a filter cannot see. libc goes on by `clone` and `openat` where the kernel has none.
+/// Their arguments are in memory, which a filter cannot see. libc falls back to `clone` and `openat`.
 const ABSENT: &[c_long] = &[libc::SYS_clone3, libc::SYS_openat2];
 
-/// Asked by Python and libc. Others change attributes of files that are open for reading, or type on terminals.
+/// Used by Python and libc. Others change attributes of files that are open for reading, or type on
+/// terminals.
 const IOCTLS: &[u64] = &[
     libc::TCGETS,
     libc::TCGETS2,
@@ -141,7 +145,7 @@ const IOCTLS: &[u64] = &[
     libc::FIOCLEX,
     libc::FIONCLEX,
 ];
-/// Not those that have signals sent to the owner of a file: any process of the user's.
+/// Without those that send signals to the owner of a file: any process of the user.
 const FCNTLS: &[c_int] = &[
     libc::F_DUPFD,
     libc::F_DUPFD_CLOEXEC,
@@ -159,20 +163,21 @@ const FCNTLS: &[c_int] = &[
 /// Names of threads and of memory.
 const PRCTLS: &[c_int] = &[libc::PR_SET_NAME, libc::PR_GET_NAME, libc::PR_SET_VMA];
 
-/// Binds all threads of this process.
+/// Applies to all threads of this process.
 pub(crate) fn restrict() -> Result<(), seccompiler::Error> {
-    // In this order: once the list is in force, no other filter can be set. It lets through what the first one answers.
+    // In this order: once the list is in force, no other filter can be set. It allows what the first one
+    // handles.
     seccompiler::apply_filter_all_threads(&absent()?)?;
     seccompiler::apply_filter_all_threads(&allowed()?)
 }
 
-/// The filter of calls that answer ENOSYS.
+/// The filter of calls that return ENOSYS.
 fn absent() -> Result<BpfProgram, seccompiler::Error> {
     let rules = ABSENT.iter().map(|&call| (call, Vec::new())).collect();
     compiled(rules, SeccompAction::Allow, SeccompAction::Errno(libc::ENOSYS as u32))
 }
 
-/// The filter of all that is allowed; for this process alone, whose number it holds.
+/// The filter of everything allowed; for this process alone, whose id it contains.
 fn allowed() -> Result<BpfProgram, seccompiler::Error> {
     let always = [MEMORY, THREADS, SIGNALS, FILES, NAMES, FACTS, OLDER, ABSENT];
     let mut rules: Rules = always.into_iter().flatten().map(|&call| (call, Vec::new())).collect();
@@ -180,7 +185,7 @@ fn allowed() -> Result<BpfProgram, seccompiler::Error> {
     compiled(rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow)
 }
 
-/// Calls that are allowed by what they ask. Of most the kernel takes the lower half of an argument only.
+/// Calls that are allowed by their arguments. For most the kernel uses only the lower half of an argument.
 fn by_argument() -> Result<Rules, seccompiler::Error> {
     let one_of = |place: u8, values: &[u64]| -> Result<Vec<SeccompRule>, seccompiler::Error> {
         values.iter().map(|&value| rule(place, Length::Dword, Op::Eq, value)).collect()
@@ -188,14 +193,14 @@ fn by_argument() -> Result<Rules, seccompiler::Error> {
     let numbers = |values: &[c_int]| values.iter().map(|&value| value as u64).collect::<Vec<u64>>();
     let thread = libc::CLONE_THREAD as u64;
     let mut rules = Rules::from([
-        // Threads, and no processes.
+        // Threads, not processes.
         (libc::SYS_clone, vec![rule(0, Length::Dword, Op::MaskedEq(thread), thread)?]),
-        // Signals to threads of its own.
+        // Signals to its own threads.
         (libc::SYS_tgkill, one_of(0, &[u64::from(std::process::id())])?),
         (libc::SYS_ioctl, one_of(1, IOCTLS)?),
         (libc::SYS_fcntl, one_of(1, &numbers(FCNTLS))?),
         (libc::SYS_prctl, one_of(0, &numbers(PRCTLS))?),
-        // Limits may be asked for and not set: the pointer to the new ones is null.
+        // Limits may be read but not set: the pointer to the new ones is null.
         (libc::SYS_prlimit64, vec![rule(2, Length::Qword, Op::Eq, 0)?]),
         (libc::SYS_openat, opening(2)?),
     ]);
@@ -204,8 +209,8 @@ fn by_argument() -> Result<Rules, seccompiler::Error> {
     Ok(rules)
 }
 
-/// Opening a file without cutting it off, or for writing: `O_TRUNC` alone empties a file, and is no writing to Landlock
-/// before its third version.
+/// Opens a file without truncating it, or for writing: `O_TRUNC` alone empties a file, and Landlock before
+/// version 3 does not count it as writing.
 fn opening(place: u8) -> Result<Vec<SeccompRule>, seccompiler::Error> {
     let flags =
         |mask: c_int, value: c_int| rule(place, Length::Dword, Op::MaskedEq(mask as u64), value as u64);
@@ -238,7 +243,7 @@ mod tests {
     use std::net::TcpListener;
     use std::os::unix::fs::PermissionsExt;
 
-    /// What a closure gives on a thread with the filters alone, without Landlock.
+    /// Runs a closure on a thread with only the filters, without Landlock.
     fn filtered<T: Send>(act: impl FnOnce() -> T + Send) -> T {
         let programs = [absent(), allowed()].map(|program| program.expect("the rules compile"));
         std::thread::scope(|scope| {

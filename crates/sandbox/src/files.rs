@@ -1,6 +1,7 @@
-//! Which files the process may open: an allow-list for Landlock, from Linux 5.13 on.
+//! The files that the process may open: an allow-list for Landlock, from Linux 5.13 on.
 //!
-//! Landlock does not govern modes, owners and times of files, nor lengths before its third version: `calls` refuses those.
+//! Landlock does not govern modes, owners and times of files, nor lengths before its third version: `calls`
+//! blocks those.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
@@ -8,16 +9,17 @@ use landlock::{
 };
 use std::path::{Path, PathBuf};
 
-/// The newest version whose rights are asked for; older kernels enforce those that they know.
+/// The newest requested version; older kernels enforce the rights that they know.
 const NEWEST: ABI = ABI::V6;
 const READ: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | ReadDir});
-/// Plain files and folders. Links, pipes, sockets and devices have no use here: a device is a way to the disk behind it.
+/// Plain files and directories. Links, pipes, sockets and devices are not needed: a device would give access
+/// to the disk behind it.
 const OWN: BitFlags<AccessFs> = make_bitflags!(AccessFs::{
     ReadFile | ReadDir | WriteFile | Truncate | MakeReg | MakeDir | RemoveFile | RemoveDir | Refer
 });
 const SINK: BitFlags<AccessFs> = make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate});
 
-/// What every process of an interpreter reads: no folder of a user, and nothing of other processes.
+/// What every interpreter process reads: no user's directory, and nothing of other processes.
 const SYSTEM: &[&str] = &[
     // Shared libraries, and where the dynamic linker finds them.
     "/lib",
@@ -25,11 +27,11 @@ const SYSTEM: &[&str] = &[
     "/usr/lib",
     "/usr/lib64",
     "/etc/ld.so.cache",
-    // Time zones, and what OpenSSL reads as it is loaded.
+    // Time zones, and what OpenSSL reads while loading.
     "/etc/localtime",
     "/usr/share/zoneinfo",
     "/etc/ssl/openssl.cnf",
-    // How many cores and how much memory there are, for OpenMP, BLAS and allocators. Of /proc nothing but these.
+    // The number of cores and the memory, for OpenMP, BLAS and allocators. Nothing else of /proc.
     "/sys/devices/system/cpu",
     "/sys/devices/system/node",
     "/sys/fs/cgroup/cpu.max",
@@ -41,7 +43,7 @@ const SYSTEM: &[&str] = &[
     "/dev/urandom",
 ];
 
-/// Binds this thread and those that it starts. Refuses where the kernel would not enforce it.
+/// Applies to this thread and those that it starts. Fails if the kernel would not enforce it.
 pub(crate) fn restrict(folder: &Path, readable: &[PathBuf]) -> Result<(), String> {
     let own = PathFd::new(folder).map_err(|error| error.to_string())?;
     match ruleset(own, readable).map_err(|error| error.to_string())? {

@@ -151,7 +151,7 @@ impl Callers {
         // Anonymous callers are counted as before, whatever is granted to them.
         let names: Vec<_> =
             entries.iter().map(|entry| entry.name.as_str()).filter(|name| *name != ANONYMOUS).collect();
-        let mut places = self.telemetry.caller_places(&names).into_iter();
+        let mut places = self.telemetry.caller_indexes(&names).into_iter();
         let before = self.known.load();
         let mut known = Known { reading: before.reading + 1, ..Known::default() };
         for (place, entry) in entries.into_iter().enumerate() {

@@ -2,9 +2,9 @@
 //! defaults, and `docs/reference/server-config.md` is made from those; only this checks them.
 
 use crate::hosts;
-use flyball_core::snapshot::sound_name;
+use flyball_core::snapshot::is_valid_name;
 use flyball_engine::ProbeLimits;
-use flyball_journal::KekPlace;
+use flyball_journal::KekSource;
 use flyball_telemetry::LogLevel;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -245,7 +245,7 @@ impl ServerConfig {
     }
 
     fn kek_faults(&self) -> Vec<Told> {
-        let wrong = self.journal_kek.as_ref().filter(|place| place.parse::<KekPlace>().is_err());
+        let wrong = self.journal_kek.as_ref().filter(|place| place.parse::<KekSource>().is_err());
         wrong.map(|place| ("journal_kek", place.clone(), allowed("journal_kek"))).into_iter().collect()
     }
 
@@ -274,7 +274,7 @@ impl ServerConfig {
             ("trust_root", empty(root), shown(root)),
             ("trust_policy", unpaired || empty(policy), shown(policy)),
             ("state_folder", empty(&self.state_folder), shown(&self.state_folder)),
-            ("environment", !sound_name(&self.environment), self.environment.clone()),
+            ("environment", !is_valid_name(&self.environment), self.environment.clone()),
             ("unsigned", !unsigned, self.unsigned.clone()),
         ];
         let wrong = wrong.into_iter().filter(|(_, wrong, _)| *wrong);

@@ -139,7 +139,7 @@ impl Control {
         std::thread::scope(|scope| {
             let load = scope.spawn(|| {
                 if machine::spare_share(&self.shared.machine, SPARE_LOOK) >= SPARE_MIN {
-                    flyball_engine::give_way();
+                    flyball_engine::set_idle_policy();
                 } else {
                     let _ = setpriority_process(Some(rustix::thread::gettid()), LOADER_NICE);
                 }

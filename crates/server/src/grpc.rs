@@ -106,7 +106,7 @@ async fn answer_unary(
     let path = request.uri().path().to_owned();
     let access = visit.access.clone();
     let (_in_flight, standing) = visit.split();
-    let message = question(context, standing.and_then(|()| access.demand_any()), request).await?;
+    let message = question(context, standing.and_then(|()| access.require_any()), request).await?;
     match path.strip_prefix(SERVICE) {
         Some("ServerLive") => Ok(answer(&ServerLiveResponse { live: true })),
         Some("ServerReady") => Ok(answer(&ServerReadyResponse { ready: context.shared.ready() })),

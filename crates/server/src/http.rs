@@ -130,7 +130,7 @@ fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_un
         }
         Target::Model(model) => model_metadata(context, &visit.access, &model),
         Target::ModelReady(model) => model_ready(context, &visit.access, &model),
-        Target::Metrics => match visit.access.demand_all(Verb::Metrics) {
+        Target::Metrics => match visit.access.require_all(Verb::Metrics) {
             Ok(()) => return Work::Metrics(visit),
             Err(fault) => refuse(&fault),
         },
@@ -143,7 +143,7 @@ fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_un
 /// Whether a request that does not walk may be answered at all: its caller must be known, within its limits, and have a right.
 fn may_ask(visit: &Visit) -> Result<(), Fault> {
     match &visit.standing {
-        Ok(_) => visit.access.demand_any(),
+        Ok(_) => visit.access.require_any(),
         Err(fault) => Err((**fault).clone()),
     }
 }

@@ -9,11 +9,13 @@ use crate::ServerConfig;
 use crate::lane_thread::LaneContext;
 use crate::offload::offload;
 use crate::shared::Shared;
-use flyball_core::{Access, Entry, EntryKind, Fault, FaultKind, Stage, Unkept, Verb};
-use flyball_journal::{Journal, JournalCounts, JournalError, JournalSettings, NOTE_BYTES_MAX, Sealed, Told};
+use flyball_core::{Access, Fault, FaultKind, JournalRecord, RecordKind, Stage, Unavailable, Verb};
+use flyball_journal::{
+    Annotation, Journal, JournalCounts, JournalError, JournalSettings, NOTE_BYTES_MAX, Sealed,
+};
 use flyball_plane::{Decision, find_decision};
 use flyball_telemetry::ModelMeter;
-use flyball_wire::told::{JournalFacts, Outcome, Override};
+use flyball_wire::annotations::{JournalFacts, Outcome, Override};
 use std::fs::File;
 use std::future::poll_fn;
 use std::io;
@@ -36,10 +38,15 @@ pub(crate) struct Annotations {
 }
 
 impl Annotations {
-    const KINDS: [EntryKind; 5] =
-        [EntryKind::Outcome, EntryKind::Override, EntryKind::Erased, EntryKind::Hold, EntryKind::Release];
+    const KINDS: [RecordKind; 5] = [
+        RecordKind::Outcome,
+        RecordKind::Override,
+        RecordKind::Erased,
+        RecordKind::Hold,
+        RecordKind::Release,
+    ];
 
-    pub(crate) fn count(&self, kind: EntryKind, taken: bool) {
+    pub(crate) fn count(&self, kind: RecordKind, taken: bool) {
         let Some(place) = Annotations::KINDS.iter().position(|known| *known == kind) else { return };
         let counts = if taken { &self.taken } else { &self.refused };
         counts[place].fetch_add(1, Ordering::Relaxed);
@@ -87,7 +94,7 @@ pub(crate) async fn outcomes(
     }
     let entry = |(place, Outcome { id, decision, truth, when, source }): (usize, Outcome)| {
         let caller = caller.map(str::to_owned);
-        let told = |when| Told::Outcome { id, decision, truth, when, source, caller };
+        let told = |when| Annotation::Outcome { id, decision, truth, when, source, caller };
         let entry = when
             .as_deref()
             .map(|when| unix_ns("when", when))
@@ -112,7 +119,7 @@ pub(crate) async fn overridden(
         let text = format!("'{shown}' is no outcome of decision '{decision}'; allowed: {allowed}");
         return Err(Fault::malformed(text));
     }
-    let told = Told::Override { id, decision, outcome, by, why, caller: caller.map(str::to_owned) };
+    let told = Annotation::Override { id, decision, outcome, by, why, caller: caller.map(str::to_owned) };
     keep(context, vec![entry(context, &told).map_err(Fault::malformed)?]).await
 }
 
@@ -127,7 +134,7 @@ pub(crate) async fn sealed(context: &LaneContext, rights: Rights<'_>) -> Result<
     .await??;
     match tokio::time::timeout(KEPT_TIME_MAX, answer).await {
         Ok(Ok(sealed)) => sealed.map_err(unsealed),
-        Ok(Err(_gone)) => Err(unsealed(Unkept::Closed)),
+        Ok(Err(_gone)) => Err(unsealed(Unavailable::Closed)),
         Err(_late) => {
             let text = "the disk takes too long; whether the journal was sealed is not known";
             Err(Fault::new(FaultKind::RecordFailed, Stage::Record, text))
@@ -135,7 +142,7 @@ pub(crate) async fn sealed(context: &LaneContext, rights: Rights<'_>) -> Result<
     }
 }
 
-fn unsealed(why: Unkept) -> Fault {
+fn unsealed(why: Unavailable) -> Fault {
     let text = format!("the journal could not be sealed: {}; try again", why.label());
     Fault::new(FaultKind::RecordFailed, Stage::Record, text).retry_after(TRY_AGAIN)
 }
@@ -143,7 +150,7 @@ fn unsealed(why: Unkept) -> Fault {
 /// Where no callers are known, only this machine may write to the journal.
 pub(crate) fn demand(context: &LaneContext, (access, near): Rights<'_>, verb: Verb) -> Result<(), Fault> {
     near_or_known(context, near, verb)?;
-    access.demand_all(verb)
+    access.require_all(verb)
 }
 
 /// The decision that is annotated: it must serve here, since its policy says which outcomes exist.
@@ -155,7 +162,7 @@ fn annotated_decision(
 ) -> Result<Arc<Decision<ModelMeter>>, Fault> {
     near_or_known(context, near, verb)?;
     let found = find_decision(&context.shared.plane.routes.load(), access, decision)?;
-    access.demand(verb, decision).map(|()| found)
+    access.require(verb, decision).map(|()| found)
 }
 
 fn near_or_known(context: &LaneContext, near: bool, verb: Verb) -> Result<(), Fault> {
@@ -170,9 +177,9 @@ fn near_or_known(context: &LaneContext, near: bool, verb: Verb) -> Result<(), Fa
     Err(Fault::new(FaultKind::Forbidden, Stage::Admit, text))
 }
 
-fn entry(context: &LaneContext, told: &Told) -> Result<Box<Entry>, String> {
+fn entry(context: &LaneContext, told: &Annotation) -> Result<Box<JournalRecord>, String> {
     let now = context.shared.plane.services.wall.now_ns();
-    told.entry(now).map(Box::new).map_err(|error| error.to_string())
+    told.record(now).map(Box::new).map_err(|error| error.to_string())
 }
 
 pub(crate) fn unix_ns(name: &str, text: &str) -> Result<i64, String> {
@@ -184,14 +191,14 @@ pub(crate) fn unix_ns(name: &str, text: &str) -> Result<i64, String> {
 
 /// Records all of them; they are on the disk when this returns. After an error some may be: a retry does no harm.
 #[expect(clippy::vec_box, reason = "the ring takes them boxed, and moves them on so")]
-async fn keep(context: &LaneContext, entries: Vec<Box<Entry>>) -> Result<usize, Fault> {
+async fn keep(context: &LaneContext, entries: Vec<Box<JournalRecord>>) -> Result<usize, Fault> {
     let recorder = context.lane.recorder().ok_or_else(nothing_kept)?;
     let count = entries.len();
     recorder.reserve(count).map_err(unkept)?;
     let tickets: Vec<_> = entries.into_iter().map(|entry| recorder.offer(entry)).collect();
     let kept = async {
         for ticket in tickets {
-            poll_fn(|task| recorder.poll_kept(ticket, task)).await.map_err(unkept)?;
+            poll_fn(|task| recorder.poll_durable(ticket, task)).await.map_err(unkept)?;
         }
         Ok(count)
     };
@@ -201,7 +208,7 @@ async fn keep(context: &LaneContext, entries: Vec<Box<Entry>>) -> Result<usize, 
     })
 }
 
-fn unkept(why: Unkept) -> Fault {
+fn unkept(why: Unavailable) -> Fault {
     let text = format!("it could not be recorded: {}; try again", why.label());
     Fault::new(FaultKind::RecordFailed, Stage::Record, text).retry_after(TRY_AGAIN)
 }
@@ -219,7 +226,7 @@ pub(crate) fn facts(shared: &Shared) -> Result<JournalFacts, Fault> {
         Fault::new(FaultKind::RecordFailed, Stage::Record, format!("the checkpoints cannot be read: {error}"))
     })?;
     Ok(JournalFacts {
-        unavailable: counts.available.map(Unkept::label),
+        unavailable: counts.available.map(Unavailable::label),
         records: counts.records.iter().copied().collect(),
         bytes: counts.bytes,
         gap_decisions: counts.gap_decisions.iter().map(|(why, count)| (why.label(), *count)).collect(),

@@ -7,8 +7,8 @@ use crate::lane_thread::LaneContext;
 use crate::shared::Shared;
 use flyball_core::{Fault, FaultKind, Stage, Verb};
 use flyball_features::ErasedRows;
-use flyball_journal::{Erasure as Order, Held, Hold, Journal, JournalError, LedgerError};
-use flyball_wire::told::{Erased, Erasure, HoldFacts, HoldOrder, Release};
+use flyball_journal::{Erasure as Order, Hold, HoldScope, Journal, JournalError, LegalError};
+use flyball_wire::annotations::{Erased, Erasure, HoldFacts, HoldOrder, Release};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -119,7 +119,7 @@ pub(crate) async fn hold(
     let time = |name: &str, text: Option<String>| {
         text.as_deref().map(|text| unix_ns(name, text)).transpose().map_err(Fault::malformed)
     };
-    let held = Held { name, by, why, decision, from: time("from", from)?, to: time("to", to)? };
+    let held = HoldScope { name, by, why, decision, from: time("from", from)?, to: time("to", to)? };
     alone(&context.shared, move |shared, journal| {
         let routes = shared.plane.routes.load();
         let served = |name: &str| routes.get(name).is_some_and(|deployment| deployment.decision.is_some());
@@ -135,7 +135,7 @@ pub(crate) async fn released(
     Release { by, why }: Release,
 ) -> Result<(), Fault> {
     demand(context, rights, Verb::Erase)?;
-    let held = Held { name, by, why, decision: None, from: None, to: None };
+    let held = HoldScope { name, by, why, decision: None, from: None, to: None };
     alone(&context.shared, move |shared, journal| {
         journal.release(held, shared.plane.services.wall.now_ns()).map(drop).map_err(fault)
     })
@@ -151,18 +151,18 @@ fn shown(hold: Hold) -> HoldFacts {
     HoldFacts { name, by, why, decision, from: from.map(time), to: to.map(time), since: time(at) }
 }
 
-fn fault(error: LedgerError) -> Fault {
+fn fault(error: LegalError) -> Fault {
     let kind = match &error {
-        LedgerError::NoSubject { .. } | LedgerError::NoHold { .. } | LedgerError::NoDecision { .. } => {
+        LegalError::NoSubject { .. } | LegalError::NoHold { .. } | LegalError::NoDecision { .. } => {
             FaultKind::RecordNotFound
         }
-        LedgerError::Held(_) | LedgerError::InForce(_) => FaultKind::Held,
-        LedgerError::Told(_) => FaultKind::MalformedRequest,
-        LedgerError::Journal(JournalError::Unkept(why)) => {
+        LegalError::Held(_) | LegalError::InForce(_) => FaultKind::Held,
+        LegalError::Annotation(_) => FaultKind::MalformedRequest,
+        LegalError::Journal(JournalError::Unavailable(why)) => {
             return unrecorded(&format!("it could not be recorded: {}; try again", why.label()));
         }
         // Paths of the server are for its own log.
-        LedgerError::Log(_) | LedgerError::Journal(_) | LedgerError::Elsewhere(_) => {
+        LegalError::Log(_) | LegalError::Journal(_) | LegalError::Elsewhere(_) => {
             tracing::error!(%error, "an erasure or a hold was not recorded");
             return unrecorded("it could not be recorded; the server's log says why");
         }

@@ -9,7 +9,7 @@ use crate::listen::{self, Address, Listener};
 use crate::machine::{Machine, lock_memory};
 use crate::tls::{Tls, TlsError, TlsFiles};
 use crate::trust::TrustError;
-use flyball_core::{Clock, Recorder, RequestLimits, Wall};
+use flyball_core::{Clock, Recorder, RequestLimits, WallClock};
 use flyball_deployments::Engine;
 use flyball_engine::{HostCommand, LibraryError, MemoryBudget, ModelHosts, Runtime};
 use flyball_features::{FeatureSettings, Features};
@@ -103,7 +103,7 @@ pub(crate) fn limits(config: &ServerConfig, memory: MemoryBudget) -> PlaneLimits
 pub(crate) fn services(config: &ServerConfig, clock: Clock, journal: Option<Arc<Journal>>) -> PlaneServices {
     // Offline, windows are read and not written: a folder would be made, locked and written to.
     let folder = config.features_folder.clone().filter(|_| !config.offline);
-    let wall = Wall::system();
+    let wall = WallClock::system();
     let settings = FeatureSettings { folder, clock, wall: wall.clone(), ..FeatureSettings::default() };
     let recorder = journal.map(|journal| journal as Arc<dyn Recorder>);
     let build = build_info();

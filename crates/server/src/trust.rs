@@ -5,7 +5,7 @@ use crate::ServerConfig;
 use crate::anti_rollback::AntiRollbackFile;
 use crate::files::{Reload, Watch};
 use crate::shared::Shared;
-use flyball_core::Wall;
+use flyball_core::WallClock;
 use flyball_deployments::{IndexMark, TrustGate};
 use flyball_signing::{Refused, TRUST_BYTES_MAX, Trust, TrustRoots};
 use std::io::{self, Read};
@@ -53,7 +53,7 @@ pub(crate) fn open(
     watches: &mut Vec<(Watch, Reload)>,
 ) -> Result<(Arc<TrustGate>, Option<TrustFiles>), TrustError> {
     let allow_unsigned = config.allows_unsigned();
-    let gate = |trust| TrustGate::new(trust, &config.environment, allow_unsigned, Wall::system());
+    let gate = |trust| TrustGate::new(trust, &config.environment, allow_unsigned, WallClock::system());
     let (Some(root), Some(policy)) = (&config.trust_root, &config.trust_policy) else {
         return if allow_unsigned { Ok((Arc::new(gate(None)), None)) } else { Err(TrustError::Nobody) };
     };
@@ -118,7 +118,7 @@ fn beside(policy: &Path) -> PathBuf {
 }
 
 fn read_policy(path: &Path, roots: &TrustRoots, serial_least: u64) -> Result<Trust, TrustError> {
-    let now = Wall::system().now_ms().div_euclid(1000);
+    let now = WallClock::system().now_ms().div_euclid(1000);
     Trust::read(&read(path, TRUST_BYTES_MAX)?, roots, now, serial_least).map_err(refused(path))
 }
 

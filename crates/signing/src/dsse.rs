@@ -1,6 +1,6 @@
 //! DSSE envelopes: a payload, its type, and signatures over both.
 //!
-//! Says which key signed what; whether that key counts is the trust policy's to say.
+//! States which key signed what; the trust policy decides whether that key counts.
 
 use crate::fields::{self, Fields};
 use crate::refused::Refused;
@@ -62,12 +62,12 @@ pub fn payload_of(kind: EnvelopeKind, envelope: &[u8]) -> Result<Vec<u8>, Refuse
 pub(crate) struct Envelope {
     payload_type: &'static str,
     pub(crate) payload: Vec<u8>,
-    /// One at least.
+    /// At least one.
     pub(crate) signatures: Vec<Signature>,
 }
 
 pub(crate) struct Signature {
-    /// The hint of the key; empty in OMS bundles, which have it elsewhere.
+    /// The key's hint; empty in OMS bundles, which have it elsewhere.
     pub(crate) key: String,
     pub(crate) der: Vec<u8>,
 }
@@ -85,7 +85,7 @@ impl Envelope {
         Ok(envelope)
     }
 
-    /// Any, such as the one inside an OMS bundle, where `keyid` may be absent. Keys that DSSE does not have are passed over.
+    /// Reads any envelope, such as that of an OMS bundle, where `keyid` may be absent. Ignores unknown keys.
     pub(crate) fn from_fields(
         fields: &Fields<'_>,
         what: &'static str,
@@ -105,7 +105,7 @@ impl Envelope {
         Ok(Envelope { payload_type: kind, payload, signatures })
     }
 
-    /// What the signatures are over (DSSE's PAE). The lengths keep type and payload apart.
+    /// The signed bytes (DSSE's PAE). The lengths separate type and payload.
     pub(crate) fn message(&self) -> Vec<u8> {
         let (kind, payload) = (self.payload_type, &self.payload);
         let mut message = format!("DSSEv1 {} {kind} {} ", kind.len(), payload.len()).into_bytes();
@@ -114,7 +114,7 @@ impl Envelope {
     }
 }
 
-/// Standard base64 with its padding, and one way only to write the same bytes.
+/// Standard base64 with padding; accepts only the canonical form.
 fn base64(fields: &Fields<'_>, key: &str) -> Result<Vec<u8>, Refused> {
     STANDARD.decode(fields.text(key)?).map_err(|_| fields.fault(key, "standard base64"))
 }

@@ -1,21 +1,21 @@
-//! Strict JSON of signed documents, field by field: no key twice, no depth without end, and every fault with its path.
+//! Strict JSON of signed documents, field by field: no duplicate keys, bounded depth, faults with paths.
 //!
-//! By hand and not by derive: a derived reader also takes a list where an object belongs, and then two readers of one
-//! signature could see two documents.
+//! Hand-written instead of derived: a derived reader also accepts a list for an object, and then two readers
+//! of one signature could see two documents.
 
-use crate::moment::Moment;
 use crate::refused::Refused;
+use crate::timestamp::Timestamp;
 use flyball_core::Digest;
-use flyball_core::snapshot::{sound_name, strict_json};
+use flyball_core::snapshot::{is_valid_name, strict_json};
 use serde_json::{Map, Value};
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-/// Of lists and objects within each other.
+/// Maximum nesting of lists and objects.
 const DEPTH_MAX: usize = 32;
 const TEXT_CHARACTERS_MAX: usize = 1024;
 
-/// A document's JSON; its size and depth are judged before anything is built from it.
+/// Parses a document's JSON; size and depth are checked before anything is built from it.
 pub(crate) fn parse(what: &'static str, bytes: &[u8], bytes_max: usize) -> Result<Value, Refused> {
     if bytes.len() > bytes_max {
         return Err(Refused::TooLarge { what, limit: format!("{bytes_max} bytes") });
@@ -27,7 +27,7 @@ pub(crate) fn parse(what: &'static str, bytes: &[u8], bytes_max: usize) -> Resul
         .map_err(|fault| Refused::Malformed { what, why: format!("its JSON is wrong: {fault}") })
 }
 
-/// How deep brackets stand within each other, outside of texts.
+/// The nesting depth of brackets, outside of texts.
 fn depth(bytes: &[u8]) -> usize {
     let (mut depth, mut deepest, mut text, mut escaped) = (0_usize, 0, false, false);
     for byte in bytes {
@@ -46,7 +46,7 @@ fn depth(bytes: &[u8]) -> usize {
     deepest
 }
 
-/// An object somewhere in a document.
+/// An object within a document.
 pub(crate) struct Fields<'v> {
     what: &'static str,
     path: String,
@@ -68,7 +68,7 @@ impl<'v> Fields<'v> {
         }
     }
 
-    /// Refuses keys that nobody here would judge.
+    /// Rejects unknown keys.
     pub(crate) fn only(&self, known: &[&str]) -> Result<(), Refused> {
         match self.map.keys().find(|key| !known.contains(&key.as_str())) {
             Some(key) => Err(self.fault(key, "left out: no such key is known")),
@@ -100,7 +100,7 @@ impl<'v> Fields<'v> {
         if self.is_null(key) { Ok(None) } else { self.text(key).map(Some) }
     }
 
-    /// A text that can only be this one; another is of a format that is not served.
+    /// A text with a single allowed value; another belongs to an unsupported format.
     pub(crate) fn constant(&self, key: &str, served: &str) -> Result<(), Refused> {
         let is = self.text(key)?;
         if is == served { Ok(()) } else { Err(self.unsupported(key, is, served)) }
@@ -124,10 +124,10 @@ impl<'v> Fields<'v> {
         })
     }
 
-    /// A name as Snapshots have them.
+    /// A name as in Snapshots.
     pub(crate) fn name(&self, key: &str) -> Result<&'v str, Refused> {
         let name = self.text(key)?;
-        if sound_name(name) {
+        if is_valid_name(name) {
             Ok(name)
         } else {
             Err(self.fault(key, "a name: A-Z a-z 0-9 . _ - and no dot first"))
@@ -138,12 +138,12 @@ impl<'v> Fields<'v> {
         self.map.get(key).and_then(Value::as_bool).ok_or_else(|| self.fault(key, "true or false"))
     }
 
-    pub(crate) fn moment(&self, key: &str) -> Result<Moment, Refused> {
-        let moment = self.map.get(key).and_then(Value::as_str).and_then(Moment::read);
-        moment.ok_or_else(|| self.fault(key, Moment::FORM))
+    pub(crate) fn moment(&self, key: &str) -> Result<Timestamp, Refused> {
+        let moment = self.map.get(key).and_then(Value::as_str).and_then(Timestamp::read);
+        moment.ok_or_else(|| self.fault(key, Timestamp::FORM))
     }
 
-    pub(crate) fn moment_or_null(&self, key: &str) -> Result<Option<Moment>, Refused> {
+    pub(crate) fn moment_or_null(&self, key: &str) -> Result<Option<Timestamp>, Refused> {
         if self.is_null(key) { Ok(None) } else { self.moment(key).map(Some) }
     }
 
@@ -171,7 +171,7 @@ impl<'v> Fields<'v> {
         self.map.keys()
     }
 
-    /// A list of objects that is no longer than this.
+    /// A list of at most this many objects.
     pub(crate) fn objects(&self, key: &str, items_max: usize) -> Result<Vec<Fields<'v>>, Refused> {
         let items = self.list(key)?;
         let path = self.join(key);
@@ -195,7 +195,7 @@ impl<'v> Fields<'v> {
         Ok(items)
     }
 
-    /// Present and null: what is absent was forgotten.
+    /// Present and null; an absent key is a fault.
     fn is_null(&self, key: &str) -> bool {
         self.map.get(key).is_some_and(Value::is_null)
     }

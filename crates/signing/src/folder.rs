@@ -1,8 +1,9 @@
-//! A package's folder, held against what was signed: every file and nothing else, no links, all bytes.
+//! Verifies a package's directory against its signature: exactly the signed files, no links, all bytes.
 //!
-//! Folders are opened one within the other and never by a path, so that nobody can put a link into the way meanwhile.
+//! Directories are opened relative to each other and never by path, so that no link can be inserted
+//! meanwhile.
 
-use crate::manifest::{FILES_MAX, IGNORED, Manifest, sound_path};
+use crate::manifest::{FILES_MAX, IGNORED, Manifest, is_valid_path};
 use crate::refused::Refused;
 use flyball_core::Digest;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat};
@@ -14,13 +15,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 const WHAT: &str = "the package";
-/// Of folders within each other.
+/// Maximum nesting of directories.
 const DEPTH_MAX: usize = 64;
-/// Files and folders: empty folders are not signed, and still have to be walked.
+/// Files and directories: empty directories are not signed, but still have to be visited.
 const ENTRIES_MAX: usize = 10 * FILES_MAX;
 
 impl Manifest {
-    /// Refuses where the folder is not exactly what was signed. Reads every byte of it.
+    /// Rejects a directory that is not exactly what was signed. Reads every byte of it.
     pub fn check_folder(&self, folder: &Path) -> Result<(), Refused> {
         let found =
             Walk { signed: Some(self), whole: false, found: BTreeMap::new(), entries: 0 }.top(folder)?;
@@ -39,7 +40,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// At the top of a folder, unless something in it was signed after all.
+    /// Ignored names at the top of a directory, unless something in it was signed.
     fn ignores(&self, name: &str) -> bool {
         let top = |file: &String| file.split('/').next() == Some(name);
         IGNORED.contains(&name) && !self.files.keys().any(top)
@@ -85,7 +86,7 @@ impl Walk<'_> {
             Some(signed) if name.to_str().is_err() || !signed.files.contains_key(shown) => {
                 Err(Refused::ExtraFile { file: shown.to_owned() })
             }
-            None if name.to_str().is_err() || !sound_path(shown) => {
+            None if name.to_str().is_err() || !is_valid_path(shown) => {
                 Err(Refused::PathEscape { name: shown.to_owned() })
             }
             _ => Ok(()),
@@ -127,10 +128,10 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Sorted, so that of several faults the same one is told every time.
+    /// Sorted, so that the same one of several faults is reported every time.
     fn names(&self, folder: &OwnedFd) -> Result<Vec<CString>, Errno> {
         let mut names = Vec::new();
-        // One more than is allowed is enough to be refused.
+        // One more than allowed suffices for a rejection.
         for entry in Dir::read_from(folder)?.take(ENTRIES_MAX + 3) {
             let name = entry?.file_name().to_owned();
             if !matches!(name.as_bytes(), b"." | b"..") {
@@ -142,7 +143,7 @@ impl Walk<'_> {
     }
 }
 
-/// Of a file's bytes. What took its place since it was looked at is not followed, and a pipe is not waited for.
+/// The digest of a file. Does not follow a link that replaced it, and does not wait for a pipe.
 fn digest(folder: BorrowedFd<'_>, name: &CString, shown: &str) -> Result<Digest, Refused> {
     let changed = || Refused::ChangedFile { file: shown.to_owned() };
     let file = open(folder, name, OFlags::NONBLOCK).map_err(|_| changed())?;

@@ -1,6 +1,6 @@
-//! Public keys: ECDSA on the three curves that OMS knows, each with its hash, read from PEM and named by their hint.
+//! Public keys: ECDSA on OMS's three curves with their hashes, parsed from PEM.
 //!
-//! Knows nothing of who holds a key or what for.
+//! Knows neither a key's holder nor its purpose.
 
 use crate::refused::Refused;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
@@ -9,7 +9,7 @@ use p521::ecdsa::{Signature, VerifyingKey, signature::Verifier as _};
 use ring::signature::{ECDSA_P256_SHA256_ASN1, ECDSA_P384_SHA384_ASN1, UnparsedPublicKey};
 use std::fmt;
 
-/// What stands before the point in a SubjectPublicKeyInfo. For one curve and an uncompressed point it never varies.
+/// The bytes before the point in a SubjectPublicKeyInfo. Constant for a curve and an uncompressed point.
 const P256_HEAD: &[u8] = b"\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00";
 const P384_HEAD: &[u8] =
     b"\x30\x76\x30\x10\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x05\x2b\x81\x04\x00\x22\x03\x62\x00";
@@ -17,7 +17,7 @@ const P521_HEAD: &[u8] =
     b"\x30\x81\x9b\x30\x10\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x05\x2b\x81\x04\x00\x23\x03\x81\x86\x00";
 const BEGIN: &str = "-----BEGIN PUBLIC KEY-----\n";
 const END: &str = "-----END PUBLIC KEY-----\n";
-/// Of base64 in a line of PEM, as every writer of it has them.
+/// Base64 characters in a line of PEM.
 const LINE: usize = 64;
 const UNCOMPRESSED: u8 = 4;
 
@@ -41,7 +41,8 @@ impl fmt::Debug for PublicKey {
 }
 
 impl PublicKey {
-    /// One key. Its text must be the canonical one: the hint is made of the text, so another spelling would be another key.
+    /// Parses one key. Only the canonical text is accepted: the hint is made of the text, so another spelling
+    /// would be another key.
     pub(crate) fn read(what: &'static str, pem: &str) -> Result<PublicKey, Refused> {
         let malformed = |why: &str| Refused::Malformed { what, why: format!("a public key in it {why}") };
         let body = pem.strip_prefix(BEGIN).and_then(|pem| pem.strip_suffix(END));
@@ -52,7 +53,7 @@ impl PublicKey {
             return Err(malformed("is not written as OMS has it: lines of 64 characters, each with its end"));
         }
         if !is_sequence(&der) {
-            return Err(malformed("is no key"));
+            return Err(malformed("is not a key"));
         }
         let point = |head: &[u8], coordinate: usize| {
             der.strip_prefix(head)
@@ -72,7 +73,7 @@ impl PublicKey {
         Ok(PublicKey { hint: Digest::of(pem.as_bytes()).hex(), point })
     }
 
-    /// Every key of a file, in its order.
+    /// Parses every key of a file, in order.
     pub(crate) fn read_all(what: &'static str, pems: &str) -> Result<Vec<PublicKey>, Refused> {
         let pems = pems.trim_ascii_start().split_inclusive(END).map(str::trim_ascii_start);
         pems.filter(|pem| !pem.is_empty()).map(|pem| PublicKey::read(what, pem)).collect()
@@ -83,7 +84,7 @@ impl PublicKey {
         &self.hint
     }
 
-    /// Whether the holder of this key signed these bytes. The signature is in DER.
+    /// Whether this key signed these bytes. The signature is in DER.
     pub(crate) fn signed(&self, message: &[u8], signature: &[u8]) -> bool {
         match &self.point {
             Point::P256(point) => {
@@ -99,7 +100,8 @@ impl PublicKey {
     }
 }
 
-/// The one text of a key: its SHA-256, with the last line's end, is the hint. (Not that of the DER: so OMS has it.)
+/// The canonical text of a key: its SHA-256, with the last newline, is the hint. (OMS hashes the text, not
+/// the DER.)
 fn canonical(der: &[u8]) -> String {
     let base64 = STANDARD.encode(der);
     let mut pem = BEGIN.to_owned();
@@ -111,7 +113,7 @@ fn canonical(der: &[u8]) -> String {
     pem
 }
 
-/// Whether this is one whole DER sequence, as every public key is, of whatever kind.
+/// Whether this is one whole DER sequence, as every public key is.
 fn is_sequence(der: &[u8]) -> bool {
     match *der {
         [0x30, length @ ..=0x7f, ref body @ ..] => body.len() == usize::from(length),

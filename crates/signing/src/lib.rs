@@ -1,7 +1,8 @@
-//! Who signed what, and whether that counts here: OMS bundles of packages, release statements with their approvals, the index's
-//! signature, all judged by a signed trust policy. Verification only; `flyball.signing` in Python makes what is read here.
+//! Verifies signatures against a signed trust policy. Verification only.
 //!
-//! Knows neither Snapshots nor models: it takes bytes and a folder, and gives facts or the one reason why not. Reads no clock.
+//! Covers OMS bundles of packages, release statements with their approvals, and the index's signature.
+//! `flyball.signing` in Python creates what is read here. Knows neither Snapshots nor models: it takes bytes
+//! and a directory, and returns facts or one reason for rejection. Reads no clock.
 #![forbid(unsafe_code)]
 
 mod admission;
@@ -10,10 +11,10 @@ mod fields;
 mod folder;
 mod key;
 mod manifest;
-mod moment;
 mod policy;
 mod refused;
 mod release;
+mod timestamp;
 mod trust;
 mod trusted_key;
 

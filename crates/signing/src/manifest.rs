@@ -1,6 +1,6 @@
-//! OMS bundles (OpenSSF Model Signing v1.0, key mode): which files a package has, by the signature of somebody who counts.
+//! OMS bundles (OpenSSF Model Signing v1.0, key mode): the files of a package, signed by a trusted key.
 //!
-//! What a bundle could say to weaken itself, such as paths that are left out or links that are followed, is not taken.
+//! Rejects anything by which a bundle could weaken itself, such as ignored paths or followed links.
 
 use crate::dsse::Envelope;
 use crate::fields::{self, Fields};
@@ -12,16 +12,16 @@ use flyball_core::Digest;
 use std::collections::BTreeMap;
 
 pub const BUNDLE_BYTES_MAX: usize = 4 << 20;
-/// In one package.
+/// Maximum files in one package.
 pub const FILES_MAX: usize = 10_000;
 const WHAT: &str = "the bundle";
 const MEDIA_TYPE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 pub(crate) const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
 const PREDICATE: &str = "https://model_signing/signature/v1.0";
-/// What every signer of OMS leaves out, at the top of the folder only.
+/// Names that every OMS signer ignores, only at the top of the directory.
 pub(crate) const IGNORED: [&str; 4] = [".git", ".gitattributes", ".github", ".gitignore"];
 
-/// What was signed: the files of a package with their digests.
+/// The signed files of a package with their digests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// OMS's root digest, over the files' digests in listed order: the package's id.
@@ -30,7 +30,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Of a file by its path in the package.
+    /// The digest of a file by its path in the package.
     pub fn digest_of(&self, file: &str) -> Option<Digest> {
         self.files.get(file).copied()
     }
@@ -67,7 +67,7 @@ impl Manifest {
         let (mut files, mut digests) = (BTreeMap::new(), Vec::with_capacity(resources.len() * 32));
         for resource in resources {
             let name = resource.text("name")?;
-            if !sound_path(name) {
+            if !is_valid_path(name) {
                 return Err(Refused::PathEscape { name: name.to_owned() });
             }
             resource.constant("algorithm", "sha256")?;
@@ -85,7 +85,7 @@ impl Manifest {
     }
 }
 
-/// In key mode a bundle says which key it was, and brings none.
+/// In key mode a bundle names its key, and contains none.
 fn key_hint(material: &Fields<'_>) -> Result<String, Refused> {
     if material.has("certificate") || material.has("x509CertificateChain") {
         let why = "certificate mode is not served yet; sign with a key".to_owned();
@@ -115,6 +115,6 @@ fn root(statement: &Fields<'_>) -> Result<Digest, Refused> {
 }
 
 /// Relative, without parts that lead elsewhere, and written in one way.
-pub(crate) fn sound_path(path: &str) -> bool {
+pub(crate) fn is_valid_path(path: &str) -> bool {
     !path.contains(['\\', '\0']) && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
 }

@@ -1,13 +1,13 @@
-//! The trust policy as a document: read, checked whole, and judged by `trust.rs`.
+//! The trust policy document: parsed and checked as a whole. `trust.rs` evaluates it.
 
 use crate::dsse::{SIGNATURES_MAX, TRUST_BYTES_MAX};
 use crate::fields::{self, Fields};
-use crate::moment::Moment;
 use crate::refused::Refused;
 use crate::release::Tier;
+use crate::timestamp::Timestamp;
 use crate::trusted_key::TrustedKey;
 use flyball_core::Digest;
-use flyball_core::snapshot::sound_name;
+use flyball_core::snapshot::is_valid_name;
 use std::collections::BTreeMap;
 
 pub(crate) const POLICY: &str = "the trust policy";
@@ -15,28 +15,28 @@ const FORMAT: u64 = 1;
 const KEYS_MAX: usize = 1000;
 const REVOKED_MAX: usize = 10_000;
 const MINIMUMS_MAX: usize = 10_000;
-/// An envelope has a place for the author's signature, and for so many besides.
+/// An envelope has room for the author's signature and this many more.
 const APPROVALS_MAX: u64 = SIGNATURES_MAX as u64 - 1;
-/// Of serials and of versions.
+/// Maximum of serials and versions.
 pub(crate) const NUMBER_MAX: u64 = i32::MAX as u64;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Policy {
     pub(crate) serial: u64,
-    pub(crate) expires: Option<Moment>,
+    pub(crate) expires: Option<Timestamp>,
     /// By their hints.
     pub(crate) keys: BTreeMap<String, TrustedKey>,
     pub(crate) revoked_keys: BTreeMap<String, Revoked>,
     pub(crate) revoked_packages: BTreeMap<Digest, Revoked>,
-    /// The lowest version that is taken, by names in small letters.
+    /// The lowest accepted version, by lower-case name.
     pub(crate) minimum: BTreeMap<String, u64>,
     pub(crate) approvals: BTreeMap<Tier, u64>,
 }
 
-/// When and why are for people to read: it holds always.
+/// Time and reason are informative: a revocation always applies.
 #[derive(Clone, Debug)]
 pub(crate) struct Revoked {
-    pub(crate) at: Moment,
+    pub(crate) at: Timestamp,
     pub(crate) why: String,
 }
 
@@ -71,7 +71,7 @@ fn keys(fields: &Fields<'_>) -> Result<BTreeMap<String, TrustedKey>, Refused> {
     Ok(keys)
 }
 
-/// By a key's hint, and by a package's root.
+/// By key hint, and by package root.
 type Revocations = (BTreeMap<String, Revoked>, BTreeMap<Digest, Revoked>);
 
 fn revoked(fields: &Fields<'_>) -> Result<Revocations, Refused> {
@@ -97,7 +97,7 @@ fn minimum(fields: &Fields<'_>) -> Result<BTreeMap<String, u64>, Refused> {
         });
     }
     let minimum = |name: &String| {
-        if !sound_name(name) || name.contains(|letter: char| letter.is_ascii_uppercase()) {
+        if !is_valid_name(name) || name.contains(|letter: char| letter.is_ascii_uppercase()) {
             return Err(fields.fault(name, "a name, in small letters"));
         }
         Ok((name.clone(), fields.number(name, 1..=NUMBER_MAX)?))

@@ -1,6 +1,6 @@
 //! Why something signed is not taken: one closed list of reasons, each with words that end the search.
 //!
-//! Labels are stable: they stand in metrics, acknowledgements and `tests/golden/signing/reasons.json`.
+//! Labels are stable: they are used in metrics, acknowledgements and `tests/golden/signing/reasons.json`.
 
 use flyball_core::Digest;
 
@@ -83,7 +83,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// The reason alone, of the closed list.
+    /// The reason's label, from the closed list.
     pub const fn label(&self) -> &'static str {
         match self {
             Refused::Unsigned { .. } => "unsigned",
@@ -120,7 +120,7 @@ impl Refused {
         }
     }
 
-    /// Whether somebody took back what was good: then it must not go on where it serves already, either.
+    /// Whether something valid was withdrawn: then it must also stop where it already serves.
     pub const fn revokes(&self) -> bool {
         matches!(self, Refused::KeyRevoked { .. } | Refused::PackageRevoked { .. })
     }

@@ -1,36 +1,36 @@
-//! Release statements: that a version may serve, where and from when to when, by its author and by those who approved it.
+//! Release statements: a version may serve, where and when, signed by author and approvers.
 //!
-//! All of them sign the same bytes. What the statement says of models, decision, policy and schema is compared by whoever loads
-//! them.
+//! All of them sign the same bytes. The loader compares the statement's models, decision, policy and schema
+//! with the actual ones.
 
 use crate::dsse::{Envelope, EnvelopeKind, RELEASE_BYTES_MAX};
 use crate::fields::{self, Fields};
 use crate::manifest::STATEMENT_TYPE;
-use crate::moment::Moment;
 use crate::policy::NUMBER_MAX;
 use crate::refused::Refused;
+use crate::timestamp::Timestamp;
 use crate::trust::Trust;
 use crate::trusted_key::{Role, TrustedKey};
 use flyball_core::Digest;
-use flyball_core::snapshot::{VERSIONS_MAX, sound_name, sound_version};
+use flyball_core::snapshot::{VERSIONS_MAX, is_valid_name, is_valid_version};
 use std::collections::{BTreeMap, HashSet};
 
 const WHAT: &str = EnvelopeKind::Release.what();
 pub(crate) const IN_TOTO: &str = "application/vnd.in-toto+json";
 const PREDICATE: &str = "https://flyball/release/v1";
 const ENVIRONMENTS_MAX: usize = 16;
-/// The package itself and those that its decision refers to.
+/// The package itself and those that its decision references.
 const SUBJECTS_MAX: usize = 16;
 
-/// A release that holds: signed, approved, within its time and for this environment.
+/// A valid release: signed, approved, within its time and for this environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Release {
     pub name: String,
     pub version: u64,
-    /// The package itself first, then those that it refers to.
+    /// The package itself first, then the referenced ones.
     pub subjects: Vec<Subject>,
     pub tier: Tier,
-    /// By the versions that a deployment gives them, each with its external data: which file answers as which.
+    /// By deployment version, each with its external data.
     pub models: BTreeMap<String, Digest>,
     pub decision: Option<Digest>,
     pub policy: Option<Digest>,
@@ -68,7 +68,7 @@ pub struct Subject {
     pub root: Digest,
 }
 
-/// How much harm a wrong answer could do: it says how many must approve.
+/// The possible harm of a wrong decision, which determines the required approvals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Tier {
     Low,
@@ -89,7 +89,7 @@ impl Tier {
 }
 
 impl Release {
-    /// Refuses where this is the release of something else.
+    /// Rejects a release of something else.
     pub fn check_name(&self, name: &str) -> Result<(), Refused> {
         if self.name == name {
             return Ok(());
@@ -97,7 +97,7 @@ impl Release {
         Err(Refused::WrongName { released: self.shown(), asked: name.to_owned() })
     }
 
-    /// Refuses where the release does not speak of this package (`fraud@4`) with this root.
+    /// Rejects a release that does not contain this package (`fraud@4`) with this root.
     pub fn check_package(&self, package: &str, root: Digest) -> Result<(), Refused> {
         if self.subjects.iter().any(|subject| subject.name == package && subject.root == root) {
             return Ok(());
@@ -105,7 +105,7 @@ impl Release {
         Err(Refused::WrongSubject { name: self.shown(), root })
     }
 
-    /// Refuses where the models, by version, are not just those that were released: a package may hold others.
+    /// Rejects models, by version, that are not exactly the released ones: a package may contain others.
     pub fn check_models(&self, models: &BTreeMap<String, Digest>) -> Result<(), Refused> {
         self.models
             .keys()
@@ -114,7 +114,7 @@ impl Release {
             .try_for_each(|(what, signed, is)| check_digest(what, signed.copied(), is.copied()))
     }
 
-    /// Refuses where a decision's documents are not those that were released; none is one of the possible values.
+    /// Rejects documents of a decision that are not the released ones; none is a possible value.
     pub fn check_documents(
         &self,
         decision: Option<Digest>,
@@ -160,12 +160,12 @@ impl Release {
     }
 }
 
-/// What is signed.
+/// The signed statement.
 struct Statement {
     release: Release,
     environments: Vec<String>,
-    not_before: Moment,
-    not_after: Moment,
+    not_before: Timestamp,
+    not_after: Timestamp,
     author: String,
 }
 
@@ -241,7 +241,7 @@ fn subjects(fields: &Fields<'_>) -> Result<Vec<Subject>, Refused> {
         let digest = entry.object("digest")?;
         digest.only(&["sha256"])?;
         let name = entry.text("name")?.to_owned();
-        if !sound_subject(&name) {
+        if !is_valid_subject(&name) {
             return Err(entry.fault("name", "a name and a version, such as fraud@4"));
         }
         Ok(Subject { name, root: digest.hex("sha256")? })
@@ -249,16 +249,16 @@ fn subjects(fields: &Fields<'_>) -> Result<Vec<Subject>, Refused> {
     fields.objects("subject", SUBJECTS_MAX)?.into_iter().map(subject).collect()
 }
 
-fn sound_subject(name: &str) -> bool {
+fn is_valid_subject(name: &str) -> bool {
     name.split_once('@').is_some_and(|(name, version)| {
-        sound_name(name)
+        is_valid_name(name)
             && (1..=10).contains(&version.len())
             && !version.starts_with('0')
             && version.bytes().all(|byte| byte.is_ascii_digit())
     })
 }
 
-/// Each once, and the version itself first.
+/// Without duplicates, and the version itself first.
 fn check_subjects(release: &Release) -> Result<(), Refused> {
     let mut names = HashSet::new();
     if let Some(twice) = release.subjects.iter().find(|subject| !names.insert(&subject.name)) {
@@ -274,18 +274,19 @@ fn check_subjects(release: &Release) -> Result<(), Refused> {
 fn environments(fields: &Fields<'_>) -> Result<Vec<String>, Refused> {
     let environments = fields.texts("environments")?;
     if !(1..=ENVIRONMENTS_MAX).contains(&environments.len())
-        || !environments.iter().all(|name| sound_name(name))
+        || !environments.iter().all(|name| is_valid_name(name))
     {
         return Err(fields.fault("environments", &format!("a list of 1 to {ENVIRONMENTS_MAX} names")));
     }
     Ok(environments.into_iter().map(str::to_owned).collect())
 }
 
-/// One at least, where there is no decision: else there is nothing to serve.
+/// At least one without a decision: else there is nothing to serve.
 fn models(fields: &Fields<'_>) -> Result<BTreeMap<String, Digest>, Refused> {
     let models = fields.object("models")?;
     let least = usize::from(fields.digest_or_null("decision")?.is_none());
-    if !(least..=VERSIONS_MAX).contains(&models.keys().len()) || !models.keys().all(|key| sound_version(key))
+    if !(least..=VERSIONS_MAX).contains(&models.keys().len())
+        || !models.keys().all(|key| is_valid_version(key))
     {
         return Err(fields.fault("models", &format!("an object of {least} to {VERSIONS_MAX} versions")));
     }

@@ -1,4 +1,4 @@
-//! Judging by the trust policy: which keys count, for what and how long, and what is not taken any more.
+//! Evaluates the trust policy: which keys count, for what and how long, and revocations.
 //!
 //! Whoever keeps a policy keeps its serial, too: an older one would bring back keys that were revoked.
 
@@ -29,20 +29,20 @@ pub fn check_policy(document: &[u8]) -> Result<(), Refused> {
     Policy::read(document).map(drop)
 }
 
-/// The keys that a trust policy may be signed with. They come from the server's own disk, not over any wire.
+/// The keys that may sign a trust policy. They come from the server's own disk, not from the network.
 #[derive(Clone, Debug)]
 pub struct TrustRoots {
     keys: Vec<PublicKey>,
 }
 
-/// A trust policy that a root key has signed.
+/// A trust policy signed by a root key.
 #[derive(Clone, Debug)]
 pub struct Trust {
     policy: Policy,
 }
 
 impl TrustRoots {
-    /// Public keys in PEM; each text may hold several.
+    /// Public keys in PEM; each text may contain several.
     pub fn read(pems: &[&str]) -> Result<TrustRoots, Refused> {
         let mut keys = Vec::new();
         for pem in pems {
@@ -54,8 +54,10 @@ impl TrustRoots {
         Ok(TrustRoots { keys })
     }
 
-    /// One root's signature is enough, and must be right. Those of keys that are no roots here are passed over: while roots
-    /// change, a policy is signed by the old and by the new one.
+    /// Requires one valid root signature.
+    ///
+    /// Ignores signatures of other keys: during a change of roots, a policy is signed by the old and the new
+    /// one.
     fn check(&self, envelope: &Envelope) -> Result<(), Refused> {
         let message = envelope.message();
         let mut known = false;
@@ -75,8 +77,8 @@ impl TrustRoots {
 }
 
 impl Trust {
-    /// A policy that a root key has signed, that holds now, and that is no older than one that was taken before
-    /// (`serial_least`; 0 where there was none).
+    /// Parses and verifies a policy: signed by a root key, valid now, and not older than `serial_least` (0:
+    /// none yet).
     pub fn read(envelope: &[u8], roots: &TrustRoots, now: i64, serial_least: u64) -> Result<Trust, Refused> {
         let envelope = Envelope::read(envelope, EnvelopeKind::Policy)?;
         roots.check(&envelope)?;
@@ -88,12 +90,12 @@ impl Trust {
         Ok(trust)
     }
 
-    /// To be kept: a policy with a lower one is not taken after this.
+    /// Store it: a policy with a lower serial must be rejected later.
     pub fn serial(&self) -> u64 {
         self.policy.serial
     }
 
-    /// Refuses where these are not the bytes of the index that a publisher signed.
+    /// Rejects bytes that are not the index signed by a publisher.
     pub fn index(&self, index: &[u8], envelope: &[u8], now: i64) -> Result<(), Refused> {
         self.check_time(now)?;
         let envelope = Envelope::read(envelope, EnvelopeKind::Index)?;
@@ -108,13 +110,13 @@ impl Trust {
         Ok(())
     }
 
-    /// A release that holds now and here, with all the approvals that its tier needs.
+    /// Parses and verifies a release for now and this environment, with all approvals that its tier needs.
     pub fn release(&self, envelope: &[u8], now: i64, environment: &str) -> Result<Release, Refused> {
         self.check_time(now)?;
         Release::read(self, envelope, now, environment)
     }
 
-    /// What was signed in an OMS bundle. The files themselves are judged by `Manifest::check_folder`.
+    /// Parses and verifies an OMS bundle. `Manifest::check_folder` verifies the files themselves.
     pub fn package(&self, bundle: &[u8], now: i64) -> Result<Manifest, Refused> {
         self.check_time(now)?;
         Manifest::read(self, bundle, now)
@@ -139,8 +141,8 @@ impl Trust {
         }
     }
 
-    /// The keys of an envelope's signatures, in their order. Each must be right: one bad signature among good ones says that
-    /// somebody tried something.
+    /// The keys of an envelope's signatures, in order. Each must be valid: one bad signature among good ones
+    /// indicates an attack.
     pub(crate) fn signers(
         &self,
         what: &'static str,
@@ -177,7 +179,7 @@ impl Trust {
         }
     }
 
-    /// Names are one whatever their case is.
+    /// Names are compared without case.
     pub(crate) fn minimum(&self, name: &str) -> Option<u64> {
         self.policy.minimum.get(&name.to_ascii_lowercase()).copied()
     }

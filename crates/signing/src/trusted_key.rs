@@ -1,10 +1,10 @@
-//! A key of the trust policy: who holds it, what it may sign, and from when to when.
+//! A key of the trust policy: its holder, its roles, and its validity.
 
 use crate::dsse::Signature;
 use crate::fields::Fields;
 use crate::key::PublicKey;
-use crate::moment::Moment;
 use crate::refused::Refused;
+use crate::timestamp::Timestamp;
 
 #[derive(Clone, Debug)]
 pub struct TrustedKey {
@@ -12,8 +12,8 @@ pub struct TrustedKey {
     /// Of the person or the service that holds it.
     pub name: String,
     pub roles: Vec<Role>,
-    from: Moment,
-    until: Option<Moment>,
+    from: Timestamp,
+    until: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl TrustedKey {
             return Err(fields.fault("hint", &format!("that of its key, {}", public.hint())));
         }
         let name = fields.text("name")?.to_owned();
-        if !sound_person(&name) {
+        if !is_valid_person(&name) {
             return Err(
                 fields.fault("name", "1 to 128 of A-Z a-z 0-9 . _ @ + - and blanks, a letter or digit first")
             );
@@ -52,12 +52,12 @@ impl TrustedKey {
         self.roles.contains(&role)
     }
 
-    /// Whether both are held by one person. Names are ASCII: every language folds these alike.
+    /// Whether one person holds both. Names are ASCII, which every language folds alike.
     pub(crate) fn same_person(&self, other: &TrustedKey) -> bool {
         self.name.eq_ignore_ascii_case(&other.name)
     }
 
-    /// Refuses outside of the time in which the key is valid; its last second is the one before `until`.
+    /// Rejects a time outside the key's validity; its last second is the one before `until`.
     pub(crate) fn check_time(&self, what: &'static str, now: i64) -> Result<(), Refused> {
         if now < self.from.unix {
             return Err(Refused::KeyNotYetValid { what, key: self.shown(), from: self.from.to_string() });
@@ -70,7 +70,7 @@ impl TrustedKey {
         }
     }
 
-    /// Refuses where this key did not make the signature.
+    /// Rejects a signature that this key did not make.
     pub(crate) fn check_signature(
         &self,
         what: &'static str,
@@ -87,7 +87,7 @@ impl TrustedKey {
         Refused::WrongRole { what, key: self.shown(), role: role.label() }
     }
 
-    /// For words: who, and enough of the hint to find the key.
+    /// For messages: the holder, and enough of the hint to find the key.
     pub(crate) fn shown(&self) -> String {
         format!("{} ({}\u{2026})", self.name, &self.hint()[..12])
     }
@@ -119,8 +119,8 @@ fn roles(fields: &Fields<'_>) -> Result<Vec<Role>, Refused> {
     Ok(roles)
 }
 
-/// People and teams.
-fn sound_person(name: &str) -> bool {
+/// Names of people and teams.
+fn is_valid_person(name: &str) -> bool {
     name.len() <= 128
         && name.starts_with(|first: char| first.is_ascii_alphanumeric())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" ._@+-".contains(&byte))

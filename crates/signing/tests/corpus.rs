@@ -23,7 +23,7 @@ impl Corpus {
         self.0["cases"].as_array().expect("a list of cases")
     }
 
-    /// The bytes of one of a case's texts; blanks make it as long as the case asks for.
+    /// The bytes of one of a case's texts, padded with blanks to the case's length.
     fn text(&self, case: &Value, key: &str) -> Option<Vec<u8>> {
         let name = case[key].as_str()?;
         let mut text = self.0["texts"][name].as_str().expect("a text of this name").to_owned().into_bytes();
@@ -33,7 +33,7 @@ impl Corpus {
         Some(text)
     }
 
-    /// What `Trust` is asked when a deployment is loaded, in that order.
+    /// The checks of `Trust` when a deployment is loaded, in order.
     fn judge(&self, case: &Value, folder: &Path) -> Result<(), Refused> {
         let unsigned = |what: &str| Refused::Unsigned { what: what.to_owned() };
         let roots = case["roots"].as_str().expect("a name");
@@ -72,7 +72,7 @@ impl Corpus {
         let package = &self.0["packages"][case["package"].as_str().expect("a name")];
         let beside = |name: &str| {
             let path = folder.join(name);
-            fs::create_dir_all(path.parent().expect("it lies in the folder")).expect("a folder");
+            fs::create_dir_all(path.parent().expect("it is in the folder")).expect("a folder");
             path
         };
         for (name, text) in package["files"].as_object().into_iter().flatten() {
@@ -90,7 +90,7 @@ impl Corpus {
     }
 }
 
-/// What is deployed as a version.
+/// A model deployed as a version.
 fn model((version, files): (&String, &Value)) -> (String, Digest) {
     let digest = |text: &Value| text.as_str().expect("a text").parse().expect("a digest");
     let data = files["external_data"].as_object().into_iter().flatten();
@@ -134,7 +134,7 @@ fn the_corpus_knows_every_reason_and_no_other() {
     let expected = corpus.cases().iter().map(|case| case["expect"].as_str().expect("a text"));
     let expected: BTreeSet<&str> = expected.filter(|reason| *reason != "ok").collect();
     let reasons = json("reasons.json");
-    // What was taken before is remembered by servers, and no bytes can say it.
+    // Servers remember earlier generations; no bytes can express that.
     let by_bytes = texts(&reasons).filter(|reason| *reason != "index_downgrade");
     assert_eq!(expected, by_bytes.collect());
 }

@@ -1,11 +1,13 @@
-//! Requests by caller. The counters are as many as a callers' file may name, twice over, so that a file of all new names
-//! finds room beside those whose requests are still under way; they are made once, and a lane only adds.
+//! Requests by caller.
+//!
+//! There are twice as many counters as a callers file may name, so that a file of only new names finds room
+//! next to callers with requests in flight. They are allocated once, and a lane only adds.
 
 use crate::{Counter, Telemetry};
 use flyball_core::{CallerIndex, Outcome};
 use std::sync::PoisonError;
 
-/// The callers of one file, at most.
+/// Maximum callers of one file.
 pub const CALLERS_MAX: usize = 256;
 
 const PLACES: usize = CallerIndex::FIRST + 2 * CALLERS_MAX;
@@ -30,21 +32,23 @@ impl CallerTally {
     }
 }
 
-/// Whose each place is, after the two that are nobody's.
+/// The caller of each index, after the two reserved ones.
 #[derive(Debug, Default)]
 pub(crate) struct CallerNames(Vec<Named>);
 
 #[derive(Debug)]
 struct Named {
     name: String,
-    /// What the place had counted for whoever had it before.
+    /// The index's counts from its previous caller.
     before: Counts<u64>,
 }
 
 impl Telemetry {
-    /// The places of a file's callers. A name keeps its place from file to file; a new one takes a fresh place, and once there
-    /// is none, that of a name which is no longer in the file.
-    pub fn caller_places(&self, names: &[&str]) -> Vec<CallerIndex> {
+    /// The indexes of a file's callers.
+    ///
+    /// A name keeps its index from file to file; a new one takes an unused index, or else that of a name that
+    /// left the file.
+    pub fn caller_indexes(&self, names: &[&str]) -> Vec<CallerIndex> {
         let mut known = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
         let place_of = |name: &str| {
             let taken = known.0.iter().position(|named| named.name == name);
@@ -72,7 +76,7 @@ impl Telemetry {
             .map(|outcome| self.lanes.iter().map(|lane| lane.callers.0[place][outcome as usize].get()).sum())
     }
 
-    /// What each caller has asked, those that are none included.
+    /// The counts of each caller, including unknown ones.
     pub(crate) fn caller_counts(&self) -> Vec<(String, Counts<u64>)> {
         let nobody = [("none", CallerIndex::NONE), ("anonymous", CallerIndex::ANONYMOUS)];
         let mut all: Vec<_> =
@@ -96,9 +100,9 @@ mod tests {
     #[test]
     fn a_name_keeps_its_place_and_its_count_from_file_to_file() {
         let telemetry = Telemetry::new(1);
-        let first = telemetry.caller_places(&["a", "b"]);
+        let first = telemetry.caller_indexes(&["a", "b"]);
         telemetry.lanes[0].callers.record(first[1], Outcome::Answered);
-        assert_eq!(telemetry.caller_places(&["b", "c"])[0], first[1]);
+        assert_eq!(telemetry.caller_indexes(&["b", "c"])[0], first[1]);
         let counts = telemetry.caller_counts();
         assert!(counts.contains(&("b".to_owned(), [1, 0, 0, 0])), "{counts:?}");
         assert!(counts.contains(&("none".to_owned(), [0; 4])), "{counts:?}");
@@ -110,7 +114,7 @@ mod tests {
         for generation in 0..5 {
             let names: Vec<_> = (0..CALLERS_MAX).map(|place| format!("{generation}-{place}")).collect();
             let names: Vec<_> = names.iter().map(String::as_str).collect();
-            let places = telemetry.caller_places(&names);
+            let places = telemetry.caller_indexes(&names);
             assert!(places.iter().all(|place| *place != CallerIndex::NONE));
             places.iter().for_each(|place| telemetry.lanes[0].callers.record(*place, Outcome::Refused));
         }

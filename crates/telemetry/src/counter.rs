@@ -1,4 +1,4 @@
-//! A counter with one writer. Relaxed load and store cost what a plain add costs; readers on other threads are safe.
+//! A counter with one writer. A relaxed load and store cost as much as a plain add; readers are safe.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

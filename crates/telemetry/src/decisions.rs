@@ -1,5 +1,6 @@
-//! What lanes count of decisions: rows by outcome, what was done instead of failing, answers from memory, and how those that
-//! run beside compare. Every label is from an enum or from the decision's own document, and bounded.
+//! Decision counters of lanes: rows by outcome, remedies, repeated rows, and shadows.
+//!
+//! Every label is from an enum or from the decision's own document, and bounded.
 
 use crate::Counter;
 use crate::exposition::Page;
@@ -7,15 +8,15 @@ use crate::meters::ModelMeter;
 use flyball_core::{DecisionRecord, FaultKind, Remedy, Shadow, Shadowed};
 use std::sync::{Arc, OnceLock};
 
-/// Outcomes that a decision may have had over all its reloads; further ones are counted together.
+/// Maximum outcomes of a decision over all reloads; further ones are counted together.
 const OUTCOMES_MAX: usize = 64;
 const OTHER: &str = "other";
-/// Distances of scores are added up in millionths.
+/// Score differences are summed in millionths.
 const MILLIONTHS: f64 = 1e6;
-/// A distance counts as this much at most: one wild score must not end the sum.
+/// The maximum counted difference: one wild score must not spoil the sum.
 const APART_MAX: f64 = 1e6;
 
-/// What one lane counted of one decision. Made by the first row: most meters are of models, and have none.
+/// One lane's counts of one decision. Allocated by the first row: most meters are of models, and need none.
 #[derive(Debug, Default)]
 pub(crate) struct DecisionLane(OnceLock<Box<Tally>>);
 
@@ -82,13 +83,12 @@ impl DecisionLane {
     }
 }
 
-/// Which counter each of a decision's outcomes has. One that is loaded again with other outcomes goes on with the counters
-/// of those that it keeps.
+/// The counter of each outcome. A reload with other outcomes reuses the counters of those that remain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OutcomeNames {
-    /// By counter, of all that there ever were.
+    /// By counter, for all outcomes ever.
     counted: Vec<Arc<str>>,
-    /// By the outcome's place in the decision that serves.
+    /// By the outcome's index in the serving decision.
     slots: Vec<usize>,
 }
 
@@ -147,7 +147,7 @@ pub(crate) fn write(page: &mut Page, meters: &[Arc<ModelMeter>]) {
     for (meter, _) in &decisions {
         write_shadows(page, meter);
     }
-    let help = "how far the scores of shadow variants were from those that counted, added up";
+    let help = "sum of the score differences between shadow variants and the ones that counted";
     page.family("flyball_decision_shadow_apart_total", "counter", help);
     for (meter, _) in &decisions {
         let apart = meter.sum(|tally| &tally.shadows[Shadow::Variant as usize].apart_millionths);
@@ -178,7 +178,7 @@ fn write_shadows(page: &mut Page, meter: &ModelMeter) {
             ("dropped", count(|tally| &tally.dropped)),
             ("failed", count(|tally| &tally.failed)),
         ];
-        // A decision without a shadow has no series of one.
+        // A decision without a shadow has no such series.
         if counts.iter().any(|(_, count)| *count > 0) {
             for (result, count) in counts {
                 let labels = format!(r#"{},shadow="{what}",result="{result}""#, meter.decision_label());
@@ -199,7 +199,7 @@ impl ModelMeter {
     }
 }
 
-/// Outcomes are whatever their author calls them.
+/// Outcomes are free text of their author.
 fn escaped(text: &str) -> String {
     text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
@@ -270,7 +270,7 @@ mod tests {
                 sink.shadowed(&meter, Shadow::Variant, Shadowed::Compared { agrees: true, apart });
             }
         }
-        // Six at the bound, and two halves; a distance that is no number adds nothing.
+        // Six at the bound, and two halves; a non-finite difference adds nothing.
         assert_has(&page(&telemetry), &[r#"flyball_decision_shadow_apart_total{decision="card"} 6000001"#]);
     }
 
@@ -283,7 +283,7 @@ mod tests {
         let new = telemetry.decision("card", &outcomes(&["reject", "review"]));
         sink.decided(&new, &row(Some(0)));
         sink.decided(&new, &row(Some(1)));
-        // A walk that began before the reload still counts by the outcomes of its own time.
+        // A walk that started before the reload still counts by its own outcomes.
         sink.decided(&old, &row(Some(0)));
         assert_has(
             &page(&telemetry),

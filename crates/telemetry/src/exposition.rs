@@ -1,5 +1,7 @@
-//! The Prometheus text format. Label values come from enums or from checked names, so that none needs escaping and
-//! the number of series is bounded by what is loaded.
+//! The Prometheus text format.
+//!
+//! Label values come from enums or from checked names, so that none needs escaping and the number of series
+//! is bounded by what is loaded.
 
 use crate::histogram::Merged;
 use crate::meters::{ModelLane, ModelMeter, ROW_BUCKETS, Tally};
@@ -17,18 +19,18 @@ pub struct BuildFacts {
     pub ort: String,
 }
 
-/// Values that others hold at the moment of a scrape.
+/// Current values from elsewhere, read for a scrape.
 #[derive(Default)]
 pub struct Gauges {
     pub connections: usize,
-    /// What each lane has queued and is running, by its expected cost.
+    /// The expected cost of each lane's queued and running work.
     pub backlogs: Vec<Duration>,
     pub ort_log: Vec<(&'static str, u64)>,
     pub families: Vec<Family>,
-    pub spreads: Vec<Spread>,
+    pub spreads: Vec<HistogramFamily>,
 }
 
-/// Samples of one name that somebody else counts; each has its labels, written out, or none.
+/// Samples of one name, counted elsewhere; each with its formatted labels, or none.
 pub struct Family {
     pub name: &'static str,
     pub kind: &'static str,
@@ -36,15 +38,15 @@ pub struct Family {
     pub samples: Vec<(Cow<'static, str>, f64)>,
 }
 
-/// A histogram that somebody else counts. Without one, only its name is shown.
-pub struct Spread {
+/// A histogram counted elsewhere. Without data, only its name is shown.
+pub struct HistogramFamily {
     pub name: &'static str,
     pub help: &'static str,
-    pub counted: Option<Spreading>,
+    pub counted: Option<HistogramCounts>,
 }
 
-pub struct Spreading {
-    /// Upper bounds, in seconds, each with how many were no longer.
+pub struct HistogramCounts {
+    /// Upper bounds in seconds, with cumulative counts.
     pub below: Vec<(f64, u64)>,
     pub count: u64,
     pub sum_seconds: f64,
@@ -64,7 +66,7 @@ impl Telemetry {
     }
 
     fn server(&self, page: &mut Page, build: &BuildFacts, gauges: &Gauges) {
-        page.family("flyball_build_info", "gauge", "what runs here");
+        page.family("flyball_build_info", "gauge", "build and runtime versions");
         let BuildFacts { version, commit, profile, ort } = build;
         let labels = format!(r#"version="{version}",commit="{commit}",profile="{profile}",ort="{ort}""#);
         page.sample("flyball_build_info", &labels, 1);
@@ -133,7 +135,7 @@ impl Telemetry {
 
 impl Telemetry {
     fn callers(&self, page: &mut Page) {
-        page.family("flyball_caller_requests_total", "counter", "ended inference requests by who asked");
+        page.family("flyball_caller_requests_total", "counter", "ended inference requests by caller");
         for (caller, counts) in self.caller_counts() {
             for (outcome, count) in Outcome::ALL.iter().zip(counts) {
                 let labels = format!(r#"caller="{caller}",outcome="{}""#, outcome.label());
@@ -206,9 +208,9 @@ impl Page {
         };
     }
 
-    fn spread(&mut self, Spread { name, help, counted }: &Spread) {
+    fn spread(&mut self, HistogramFamily { name, help, counted }: &HistogramFamily) {
         self.family(name, "histogram", help);
-        let Some(Spreading { below, count, sum_seconds }) = counted else { return };
+        let Some(HistogramCounts { below, count, sum_seconds }) = counted else { return };
         let bucket = format!("{name}_bucket");
         below.iter().for_each(|(bound, below)| self.sample(&bucket, &format!(r#"le="{bound}""#), below));
         self.sample(&bucket, r#"le="+Inf""#, count);

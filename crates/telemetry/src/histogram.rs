@@ -1,20 +1,21 @@
-//! A latency histogram with fine buckets, nine to the octave from 128 ns to 17 s, so that a quantile read from it is
-//! within 9.4 % of the truth. Recording is two additions.
+//! A latency histogram with nine buckets an octave from 128 ns to 17 s.
+//!
+//! A quantile read from it is within 9.4 % of the true value. Recording is two additions.
 
 use crate::Counter;
 use std::time::Duration;
 
-/// An octave is cut into 32 equal parts, and those are gathered to nine buckets that end at these parts: neighbouring
+/// An octave is cut into 32 equal parts, grouped into nine buckets that end at these parts: neighbouring
 /// edges are at most 35/32 = 1.094 apart.
 const SUB_BITS: u32 = 5;
 const EDGES: [u64; 9] = [3, 6, 9, 12, 16, 20, 24, 28, 32];
 const BUCKET_OF: [u8; 1 << SUB_BITS] = bucket_of();
-/// Below 2^7 ns everything shares the first bucket: a clock read costs a fifth of that.
+/// Everything below 2^7 ns shares the first bucket: a clock read costs a fifth of that.
 const OCTAVE_FIRST: u32 = 7;
 const OCTAVE_LAST: u32 = 33;
 const BUCKETS: usize = 1 + (OCTAVE_LAST - OCTAVE_FIRST + 1) as usize * EDGES.len() + 1;
 
-/// What is printed: 1 µs to 0.27 s. Beyond lies only `+Inf`.
+/// The printed range: 1 µs to 0.27 s. Beyond it there is only `+Inf`.
 const PRINTED: std::ops::Range<u64> = 1 << 10..(1 << 28) + 1;
 
 #[derive(Debug)]
@@ -64,8 +65,8 @@ impl Merged {
         self.sum_ns as f64 / 1e9
     }
 
-    /// Cumulative counts at fixed upper edges: the same for every series and from the first scrape on, so that
-    /// `sum by (le)` and `rate` are right.
+    /// Cumulative counts at fixed upper edges: equal for every series from the first scrape on, so that `sum
+    /// by (le)` and `rate` are correct.
     pub(crate) fn edges(&self) -> impl Iterator<Item = (f64, u64)> {
         let mut below = 0;
         let cumulative = self.counts.iter().enumerate().take(BUCKETS - 1).map(move |(place, count)| {
@@ -76,7 +77,7 @@ impl Merged {
         cumulative.filter(printed).map(|(place, below)| (upper_ns(place) as f64 / 1e9, below))
     }
 
-    /// Whether anything took longer than the first bucket: stages that have nothing to do never do.
+    /// Whether anything took longer than the first bucket: stages without work never do.
     pub(crate) fn used(&self) -> bool {
         self.counts.iter().skip(1).any(|&count| count > 0)
     }

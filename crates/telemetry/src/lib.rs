@@ -1,8 +1,7 @@
-//! What flyball measures of itself: histograms and counters written by lanes without waiting, read by `/metrics`;
-//! and the set-up of the JSON log.
+//! Flyball's own measurements: histograms and counters for `/metrics`, and the JSON log.
 //!
-//! Each counter has one writer, its lane, so that counting is a plain load and store; readers may see a sum that is a
-//! request behind, never one that is wrong.
+//! Each counter has one writer, its lane, so that counting is a plain load and store and never waits; readers
+//! may see a sum that is a request behind, never a wrong one.
 #![forbid(unsafe_code)]
 
 mod callers;
@@ -16,7 +15,7 @@ mod statistics;
 
 pub use callers::CALLERS_MAX;
 pub use counter::Counter;
-pub use exposition::{BuildFacts, Family, Gauges, Spread, Spreading};
+pub use exposition::{BuildFacts, Family, Gauges, HistogramCounts, HistogramFamily};
 pub use histogram::Histogram;
 pub use logs::{LogLevel, init_logs};
 pub use meters::{LaneSink, ModelMeter, Telemetry, Totals};

@@ -1,4 +1,5 @@
-//! JSON logs on standard error, one object a line. For the server's own events; requests are measured, not logged.
+//! JSON logs on standard error, one object a line. For the server's own events; requests are measured, not
+//! logged.
 
 use flyball_core::printable;
 use std::io::{self, Write};
@@ -13,7 +14,7 @@ pub enum LogLevel {
     Debug,
 }
 
-/// Sets up the process's log. Where a subscriber is already set (a program that embeds flyball), that one stays.
+/// Sets up the process's log. Keeps an existing subscriber (of a program that embeds flyball).
 pub fn init_logs(level: LogLevel) {
     let level = match level {
         LogLevel::Error => LevelFilter::ERROR,
@@ -28,19 +29,20 @@ pub fn init_logs(level: LogLevel) {
         .with_span_list(false)
         .with_max_level(level)
         .with_writer(|| Printable(io::stderr()))
-        // It would tell them on the same stream, and panic where nobody reads that any more.
+        // It would report them on the same stream, and panic if that is closed.
         .log_internal_errors(false)
         .finish()
         .with(ours(level));
     let _ = tracing::subscriber::set_global_default(subscriber);
 }
 
-/// Our own events at the wanted level; of the libraries beneath, which log every HTTP/2 frame, warnings alone.
+/// Our own events at the requested level; only warnings of libraries, which log every HTTP/2 frame.
 fn ours(level: LevelFilter) -> Targets {
     Targets::new().with_target("flyball", level).with_default(level.min(LevelFilter::WARN))
 }
 
-/// Each write is one event, and JSON has no newline within. JSON leaves some characters as they are that a terminal obeys.
+/// Each write is one event, and JSON has no newline inside. JSON leaves some characters unescaped that a
+/// terminal interprets.
 struct Printable<W: Write>(W);
 
 impl<W: Write> Write for Printable<W> {

@@ -1,5 +1,6 @@
-//! Who counts what: one `LaneSink` for each lane, one `ModelMeter` for each model version, and the totals that must
-//! always add up: received == answered + refused + failed + abandoned + in flight.
+//! Meters: one `LaneSink` for each lane, one `ModelMeter` for each model version.
+//!
+//! The totals must always add up: received == answered + refused + failed + abandoned + in flight.
 
 use crate::callers::{CallerNames, CallerTally};
 use crate::decisions::{DecisionLane, OutcomeNames};
@@ -19,7 +20,7 @@ pub(crate) struct Tally {
 }
 
 impl Default for Tally {
-    /// By hand: arrays of more than 32 items have no `Default` of their own.
+    /// By hand: arrays of more than 32 items have no `Default`.
     fn default() -> Tally {
         Tally { requests: Default::default(), faults: std::array::from_fn(|_| Default::default()) }
     }
@@ -52,16 +53,16 @@ impl Tally {
     }
 }
 
-/// Four times the deployments that a snapshot may have; few in tests, so that the limit is reached.
+/// Four times the deployments of a snapshot; few in tests, so that the limit is reached.
 const METERS_MAX: usize = if cfg!(test) { 16 } else { 4096 };
 
-/// No version of a model is called so: those are numbers.
+/// Not a valid version of a model: those are numbers.
 const DECISION_VERSION: &str = "decision";
 
 /// Batch sizes by powers of two up to 1024 rows.
 pub(crate) const ROW_BUCKETS: usize = 11;
 
-/// What one lane measured of one model.
+/// One lane's measurements of one model.
 #[derive(Debug, Default)]
 pub(crate) struct ModelLane {
     pub(crate) tally: Tally,
@@ -74,17 +75,17 @@ pub(crate) struct ModelLane {
     pub(crate) decision: DecisionLane,
 }
 
-/// One model version's measurements over all lanes, or a decision's. Outlives the model.
+/// The measurements of one model version or decision over all lanes. Outlives the model.
 #[derive(Debug)]
 pub struct ModelMeter {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) lanes: Arc<[ModelLane]>,
-    /// Of a decision; none for models.
+    /// For a decision; none for models.
     pub(crate) outcomes: Option<OutcomeNames>,
 }
 
-/// What one lane measured that belongs to no model.
+/// One lane's measurements that belong to no model.
 #[derive(Debug, Default)]
 pub(crate) struct LaneMeter {
     pub(crate) received: Counter,
@@ -99,7 +100,7 @@ pub(crate) struct LaneMeter {
 pub struct Telemetry {
     pub(crate) lanes: Box<[LaneMeter]>,
     pub(crate) models: Mutex<Vec<Arc<ModelMeter>>>,
-    /// What removed models had counted, once their meters were given up.
+    /// The counts of removed models whose meters were dropped.
     pub(crate) removed: Box<[Tally]>,
     pub(crate) callers: Mutex<CallerNames>,
 }
@@ -124,9 +125,11 @@ impl Telemetry {
         })
     }
 
-    /// The meter of a model version. One that is loaded again goes on counting where it was, and one that is removed
-    /// stays: counters must not go backwards, and their sum must stay what was received. Bounded, because the names
-    /// come from snapshots: beyond the limit, the oldest that nobody holds is folded into the requests without a model.
+    /// The meter of a model version.
+    ///
+    /// A reloaded version continues its counts, and a removed one stays: counters must not go backwards, and
+    /// their sum must stay what was received. Bounded, because the names come from snapshots: beyond the
+    /// limit, the oldest unused meter is merged into the requests without a model.
     pub fn meter(&self, name: &str, version: &str) -> Arc<ModelMeter> {
         let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = models.iter().find(|model| model.name == name && model.version == version) {
@@ -153,8 +156,10 @@ impl Telemetry {
         }
     }
 
-    /// The meter of a decision. Its walks are counted as a model's are, under a version of that name; with other outcomes
-    /// than before it is a new meter on the same counters.
+    /// The meter of a decision.
+    ///
+    /// Its walks are counted like a model's, under a reserved version; with other outcomes than before it is
+    /// a new meter on the same counters.
     fn decision_meter(&self, name: &str, outcomes: &[Arc<str>]) -> Arc<ModelMeter> {
         let known = self.meter(name, DECISION_VERSION);
         let names =
@@ -171,13 +176,14 @@ impl Telemetry {
         meter
     }
 
-    /// The sink of lane `lane`. Call once for each lane, and keep it on that lane's thread.
+    /// The sink of a lane. Call it once for each lane, and keep it on that lane's thread.
     pub fn sink(self: &Arc<Telemetry>, lane: usize) -> LaneSink {
         LaneSink { telemetry: Arc::clone(self), lane }
     }
 
     pub fn totals(&self) -> Totals {
-        // Outcomes first: a request that ends between the two reads may make `received` larger, never smaller.
+        // Outcomes first: a request that ends between the two reads may make `received` larger, never
+        // smaller.
         let outcome =
             |outcome: Outcome| self.lanes.iter().map(|lane| lane.outcomes[outcome as usize].get()).sum();
         let (answered, refused) = (outcome(Outcome::Answered), outcome(Outcome::Refused));
@@ -249,7 +255,7 @@ impl Sink for LaneSink {
         let place = rows.max(1).next_power_of_two().trailing_zeros() as usize;
         model.batches[place.min(ROW_BUCKETS)].add(1);
         model.rows.add(rows as u64);
-        // A request of more rows than a batch may have fills its run.
+        // A request with more rows than a batch may have fills its run.
         model.rows_max.add(rows_max.max(rows) as u64);
     }
 

@@ -1,14 +1,15 @@
-//! Sums for the protocol's statistics, which want exact nanoseconds and exact batch sizes where the page of metrics has
-//! histograms. Written by lanes like everything here; read by whoever asks.
+//! Sums for the protocol's statistics: exact nanoseconds and batch sizes instead of histograms.
+//!
+//! Written by lanes like everything here, readable at any time.
 
 use crate::{Counter, ModelMeter};
 use flyball_core::{ModelStatistics, Nanos, Outcome, Protocol, RunRecord, Stage, Timed, WalkRecord, nanos};
 use std::sync::OnceLock;
 
-/// Runs of more rows are counted as runs, but not by their size: only a request that brings so many itself has them.
+/// Larger runs are counted, but not by size: only a single request with that many rows has them.
 const ROWS_MAX: usize = 1024;
-/// The stages that are told, in the order of `ModelStatistics`.
-const TOLD: [Stage; 4] = [Stage::Queue, Stage::Tensor, Stage::Infer, Stage::Respond];
+/// The reported stages, in the order of `ModelStatistics`.
+const REPORTED: [Stage; 4] = [Stage::Queue, Stage::Tensor, Stage::Infer, Stage::Respond];
 
 #[derive(Debug, Default)]
 struct TimedCounter {
@@ -23,15 +24,15 @@ impl TimedCounter {
     }
 }
 
-/// What one lane adds up of one model.
+/// One lane's sums of one model.
 #[derive(Debug, Default)]
 pub(crate) struct Sums {
     answered_rows: Counter,
     outcome_ns: [Counter; Outcome::ALL.len()],
-    stage_ns: [Counter; TOLD.len()],
+    stage_ns: [Counter; REPORTED.len()],
     last_ended: Counter,
     runs: Counter,
-    /// By rows, the first for one. Made by the first run: a thousand models that nobody calls have none.
+    /// By rows, the first for one. Allocated by the first run: a thousand unused models have none.
     runs_by_rows: OnceLock<Box<[TimedCounter]>>,
 }
 
@@ -43,7 +44,7 @@ impl Sums {
             return;
         }
         self.answered_rows.add(record.rows as u64);
-        for (sum, stage) in self.stage_ns.iter().zip(TOLD) {
+        for (sum, stage) in self.stage_ns.iter().zip(REPORTED) {
             sum.add(record.stages[stage.index()].map_or(0, nanos));
         }
     }
@@ -62,7 +63,7 @@ impl Sums {
 }
 
 impl ModelMeter {
-    /// What the model has done so far. `epoch_ms` says what a point of monotonic time is on the wall's clock.
+    /// The model's totals. `epoch_ms` converts monotonic to wall time.
     pub fn statistics(&self, epoch_ms: impl Fn(Nanos) -> u64) -> ModelStatistics {
         let sum = |pick: &dyn Fn(&Sums) -> &Counter| {
             self.lanes.iter().map(|lane| pick(&lane.sums).get()).fold(0, u64::wrapping_add)

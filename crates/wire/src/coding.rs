@@ -1,6 +1,6 @@
-//! The codings of a body or a message: gzip and deflate, both ways, never more out of one than was allowed.
+//! Content codings: gzip and deflate in both directions, with a bound on inflated size.
 //!
-//! It works in steps, so that whoever runs it decides where and for how long. It knows nothing of threads.
+//! Works in steps, so that the caller decides where and for how long. Knows nothing of threads.
 
 use bytes::{Buf, Bytes};
 use flate2::Compression;
@@ -9,7 +9,7 @@ use flate2::write::{GzEncoder, ZlibEncoder};
 use flyball_core::{Fault, FaultKind, Stage};
 use std::io::{self, BufRead, Read, Write};
 
-/// The codings that are read here, as headers list them.
+/// The supported codings, as headers list them.
 pub const CODINGS: &str = "gzip, deflate";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Coding {
     #[default]
     Identity,
     Gzip,
-    /// In the zlib format, as HTTP and gRPC both mean it.
+    /// In the zlib format, as HTTP and gRPC both define it.
     Deflate,
 }
 
@@ -40,7 +40,7 @@ impl Coding {
         }
     }
 
-    /// What an `Accept-Encoding` likes best of what is written here; where it does not care, gzip.
+    /// The preferred supported coding of an `Accept-Encoding`; gzip if it has no preference.
     pub fn accepted(header: &str) -> Coding {
         let (mut gzip, mut deflate, mut identity, mut rest) = (None, None, None, None);
         for item in header.split(',') {
@@ -55,7 +55,7 @@ impl Coding {
             }
         }
         let weight = |own: Option<u16>| own.or(rest).unwrap_or(0);
-        // A caller that says nothing of identity takes it, but likes what it names better.
+        // A caller that does not name identity accepts it, but prefers what it names.
         let identity = identity.unwrap_or(0);
         let best = if weight(gzip) >= weight(deflate) {
             (Coding::Gzip, weight(gzip))
@@ -66,7 +66,7 @@ impl Coding {
     }
 }
 
-/// `q=0.25` in thousandths. Without one, 1; one that cannot be read counts as a no.
+/// `q=0.25` in thousandths. Without one, 1; an invalid one counts as a no.
 fn thousandths(weight: &str) -> u16 {
     let weight = weight.trim();
     if weight.is_empty() {
@@ -77,7 +77,7 @@ fn thousandths(weight: &str) -> u16 {
     number.filter(|number| (0.0..=1.0).contains(number)).map_or(0, |number| (number * 1000.0).ceil() as u16)
 }
 
-/// One body or message on its way out of its coding.
+/// Inflates one body or message.
 pub struct Inflater {
     coding: Coding,
     source: Source,
@@ -86,7 +86,7 @@ pub struct Inflater {
 }
 
 enum Source {
-    // On the heap: a decoder is large, and travels between threads.
+    // On the heap: a decoder is large, and moves between threads.
     Gzip(Box<MultiGzDecoder<Fed>>),
     Zlib(Box<ZlibDecoder<Fed>>),
 }
@@ -109,8 +109,8 @@ impl Read for Source {
     }
 }
 
-/// What goes in, as far as a step may take it. Empty gzip members and empty blocks give nothing out, so that a bound on
-/// what comes out does not bound the work.
+/// Limits the input of a step. Empty gzip members and blocks produce no output, so a bound on output does not
+/// bound the work.
 struct Fed {
     bytes: Bytes,
     allowed: usize,
@@ -128,7 +128,7 @@ impl Read for Fed {
 impl BufRead for Fed {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         let length = self.bytes.len().min(self.allowed);
-        // The decoders keep their place when they meet this.
+        // The decoders keep their position when they get this.
         if length == 0 && !self.bytes.is_empty() {
             return Err(io::ErrorKind::WouldBlock.into());
         }
@@ -142,7 +142,7 @@ impl BufRead for Fed {
 }
 
 impl Inflater {
-    /// Gives the bytes back where no coding is to be undone.
+    /// Returns the bytes if there is no coding to undo.
     pub fn new(coding: Coding, source: Bytes, bytes_max: usize) -> Result<Inflater, Bytes> {
         let fed = Fed { bytes: source, allowed: 0 };
         let source = match coding {
@@ -153,7 +153,7 @@ impl Inflater {
         Ok(Inflater { coding, source, out: Vec::new(), bytes_max })
     }
 
-    /// Bytes that have come out so far.
+    /// Bytes inflated so far.
     pub fn len(&self) -> usize {
         self.out.len()
     }
@@ -162,17 +162,17 @@ impl Inflater {
         self.out.is_empty()
     }
 
-    /// Takes up to so many bytes more out, and no more than that in; true at the end.
+    /// Inflates up to this many bytes, reading no more than that; true at the end.
     pub fn work(&mut self, bytes: usize) -> Result<bool, Fault> {
         self.source.fed().allowed = bytes;
-        // One byte beyond the limit tells that there is more.
+        // One byte beyond the limit shows that there is more.
         let bytes = bytes.min(self.bytes_max + 1 - self.out.len());
-        // From the second step on, room for all that is allowed: pages that nothing is written to take no memory, and a
-        // vector that grows is there twice while it is copied.
+        // From the second step on, reserve the whole limit: untouched pages take no memory, and a growing
+        // vector exists twice while it is copied.
         let room = if self.out.is_empty() { bytes } else { self.bytes_max + 1 - self.out.len() };
         self.out.reserve_exact(room);
         let part = (&mut self.source).take(bytes as u64);
-        // What came before the step ran out of its input stays in `out`.
+        // Output from before the step ran out of input stays in `out`.
         let ended = match { part }.read_to_end(&mut self.out) {
             Ok(came) => came < bytes,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
@@ -193,17 +193,17 @@ impl Inflater {
         }
     }
 
-    /// What came out.
+    /// The inflated bytes.
     pub fn finish(self) -> Bytes {
         self.out.into()
     }
 
     fn broken(&self, error: &io::Error) -> Fault {
-        Fault::malformed(format!("the body is not whole and sound {}: {error}", self.coding.name()))
+        Fault::malformed(format!("the body is not valid {}: {error}", self.coding.name()))
     }
 }
 
-/// Puts bytes into a coding at its fastest level; none where that makes them no smaller.
+/// Compresses at the fastest level; none if that makes it no smaller.
 pub fn deflate(coding: Coding, plain: &[u8]) -> Option<Bytes> {
     let out = Vec::with_capacity(plain.len() / 2);
     let written = match coding {

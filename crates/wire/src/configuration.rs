@@ -1,5 +1,6 @@
-//! The model configuration extension: what Triton's clients want to know of a model before they call it, in JSON (as
-//! Triton prints its own message) and as that message.
+//! The model configuration extension: what Triton's clients query before they call a model.
+//!
+//! In JSON (as Triton prints its own message) and as that message.
 
 use crate::metadata::{PLATFORM, json};
 use crate::proto::inference as proto;
@@ -13,19 +14,19 @@ use std::time::Duration;
 
 const BACKEND: &str = "onnxruntime";
 
-/// A wait for a fuller batch: until so many rows are there, or so long.
+/// A wait for a fuller batch: until this many rows, or this long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchWait {
     pub rows: usize,
     pub window: Duration,
 }
 
-/// What `…/config` answers.
+/// The response of `…/config`.
 #[derive(Clone, Debug)]
 pub struct Configuration {
     pub name: String,
     pub versions: Vec<String>,
-    /// The most rows in one run; none where requests are not batched.
+    /// Maximum rows in one run; none if requests are not batched.
     pub rows_max: Option<usize>,
     pub batch_wait: Option<BatchWait>,
     pub sessions: usize,
@@ -118,7 +119,7 @@ impl Configuration {
         proto::ModelConfigResponse { config: Some(config) }
     }
 
-    /// The versions as Triton knows them, where all are numbers.
+    /// The versions as Triton numbers them, if all are numbers.
     fn numbered(&self) -> Option<Vec<i64>> {
         self.versions.iter().map(|version| version.parse().ok()).collect()
     }
@@ -149,7 +150,7 @@ impl Configuration {
         Tensor { name: &spec.name, data_type: data_type(spec.datatype).as_str_name(), dims: self.dims(spec) }
     }
 
-    /// A model that is batched has its rows along the first axis, which `max_batch_size` stands for.
+    /// A batched model has its rows along the first axis, which `max_batch_size` replaces.
     fn dims<'c>(&self, spec: &'c TensorSpec) -> &'c [i64] {
         let skipped = usize::from(self.rows_max.is_some());
         spec.shape.get(skipped..).unwrap_or_default()

@@ -1,7 +1,7 @@
-//! Decisions on the wire: named fields in, as JSON or protobuf, and what was decided out.
+//! Decisions on the wire: named fields in, as JSON or protobuf, and decisions out.
 //!
-//! Rows go straight from the body to whoever takes them, and answers straight into their buffer: no tree is built either
-//! way. What a field may hold is not known here.
+//! Rows go straight from the body to a sink, and responses straight into their buffer: neither builds a tree.
+//! Does not know the schema.
 
 mod answer;
 mod describe;

@@ -1,5 +1,6 @@
-//! The fields of a protobuf message, one after the other, as slices of it: nothing is decoded that is not asked for,
-//! and nothing is copied. Knows the wire format and no message.
+//! Iterates over the fields of a protobuf message as slices.
+//!
+//! Decodes only what is requested and copies nothing. Knows the wire format and no message.
 
 use bytes::Buf;
 use flyball_core::Fault;
@@ -21,7 +22,7 @@ enum Value<'m> {
     Varint(u64),
     Fixed64(u64),
     Bytes(&'m [u8]),
-    /// A fixed32 or a group, which no field that is read here has.
+    /// A fixed32 or a group, which no known field has.
     Other,
 }
 
@@ -52,7 +53,7 @@ impl<'m> Field<'m> {
     }
 
     fn wrong_type(&self) -> Fault {
-        malformed(format_args!("field {} has another wire type than it should", self.tag))
+        malformed(format_args!("field {} has the wrong wire type", self.tag))
     }
 }
 
@@ -72,7 +73,7 @@ impl Iterator for Varints<'_> {
     }
 }
 
-/// Ends after the first field that cannot be read.
+/// Ends after the first malformed field.
 #[derive(Clone)]
 pub(crate) struct Fields<'m>(&'m [u8]);
 
@@ -97,12 +98,12 @@ impl<'m> Fields<'m> {
                 let length = decode_varint(&mut self.0).map_err(malformed)?;
                 let parts = usize::try_from(length).ok().and_then(|length| self.0.split_at_checked(length));
                 let (bytes, rest) =
-                    parts.ok_or_else(|| malformed(format_args!("field {tag} is cut short")))?;
+                    parts.ok_or_else(|| malformed(format_args!("field {tag} is truncated")))?;
                 self.0 = rest;
                 Value::Bytes(bytes)
             }
             WireType::SixtyFourBit => {
-                Value::Fixed64(self.0.try_get_u64_le().map_err(|_short| malformed("it is cut short"))?)
+                Value::Fixed64(self.0.try_get_u64_le().map_err(|_short| malformed("it is truncated"))?)
             }
             WireType::ThirtyTwoBit | WireType::StartGroup | WireType::EndGroup => {
                 skip_field(wire_type, tag, &mut self.0, DecodeContext::default()).map_err(malformed)?;

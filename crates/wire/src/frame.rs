@@ -1,5 +1,6 @@
-//! The five-byte frame around each gRPC message: a flag for compression and the length as a big-endian u32.
-//! Whole bodies and streams of them; how their bytes arrive is the transport's business.
+//! The five-byte frame of each gRPC message: a compression flag and the big-endian length.
+//!
+//! Whole bodies and streams of them; the transport delivers the bytes.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use flyball_core::{Fault, FaultKind, Stage};
@@ -8,14 +9,14 @@ use prost::Message;
 /// Bytes before the message itself.
 pub const HEAD_BYTES: usize = 5;
 
-/// A protobuf message encoded straight into its frame; `None` when it is longer than a frame can say.
+/// Encodes a protobuf message in its frame; `None` if it is too long for one.
 pub fn encode_message(message: &impl Message) -> Option<Bytes> {
     let mut frame = BytesMut::with_capacity(HEAD_BYTES + message.encoded_len());
-    write(&mut frame, |frame| message.encode(frame).expect("the buffer grows as it must"))?;
+    write(&mut frame, |frame| message.encode(frame).expect("the buffer grows as needed"))?;
     Some(frame.freeze())
 }
 
-/// A frame around what `message` appends; `None` when that is longer than a frame can say.
+/// Writes a frame around what `message` appends; `None` if it is too long for one.
 pub(crate) fn write(out: &mut BytesMut, message: impl FnOnce(&mut BytesMut)) -> Option<()> {
     let start = out.len();
     out.put_bytes(0, HEAD_BYTES);
@@ -25,7 +26,7 @@ pub(crate) fn write(out: &mut BytesMut, message: impl FnOnce(&mut BytesMut)) -> 
     Some(())
 }
 
-/// A message as its frame held it.
+/// The content of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Framed {
     pub message: Bytes,
@@ -34,13 +35,12 @@ pub struct Framed {
 }
 
 impl Framed {
-    /// The message of a peer that was not told of any coding.
+    /// The message of a peer that negotiated no coding.
     pub fn plain(self) -> Result<Bytes, Fault> {
         if !self.compressed {
             return Ok(self.message);
         }
-        let text =
-            "a gRPC message is compressed, but its call names no grpc-encoding; name it, or send it as it is";
+        let text = "a gRPC message is compressed, but its call names no grpc-encoding; name it, or send the message uncompressed";
         Err(Fault::malformed(text))
     }
 }
@@ -77,8 +77,9 @@ fn read_head([flag, length @ ..]: [u8; HEAD_BYTES]) -> Result<(bool, u32), Fault
     }
 }
 
-/// The messages of a stream, out of the pieces in which its body comes. Whoever feeds it asks for the messages that are
-/// whole first: then it holds one piece and less than one message.
+/// Splits a stream's body chunks into messages.
+///
+/// The caller takes the complete messages first: then it buffers one chunk and less than one message.
 #[derive(Debug)]
 pub struct Frames {
     held: BytesMut,
@@ -99,7 +100,7 @@ impl Frames {
         self.held.len()
     }
 
-    /// The next message that is whole. After a fault nobody can say where the next one begins.
+    /// The next complete message. After a fault the position of the next one is unknown.
     pub fn take(&mut self) -> Result<Option<Framed>, Fault> {
         let Some(head) = self.held.first_chunk() else { return Ok(None) };
         let (compressed, length) = read_head(*head)?;
@@ -118,7 +119,7 @@ impl Frames {
         Ok(Some(Framed { message: self.held.split_to(length).freeze(), compressed }))
     }
 
-    /// To be asked once the body has ended.
+    /// Call it once the body has ended.
     pub fn finish(&self) -> Result<(), Fault> {
         let text = || format!("the stream ends after {} bytes of a gRPC frame", self.held.len());
         if self.held.is_empty() { Ok(()) } else { Err(Fault::malformed(text())) }

@@ -1,8 +1,10 @@
-//! What crosses a socket: V2 JSON and binary bodies, protobuf messages, gRPC frames, and metadata bodies.
+//! Everything that crosses a socket: V2 JSON and binary bodies, protobuf messages, gRPC frames, metadata.
 //!
-//! Turns bytes into core's neutral requests and answers into bytes. It must not know sockets, runtimes or models.
+//! Turns bytes into core's neutral requests and responses into bytes. Must not know sockets, runtimes or
+//! models.
 #![forbid(unsafe_code)]
 
+pub mod annotations;
 pub mod body;
 pub mod coding;
 pub mod configuration;
@@ -18,7 +20,6 @@ pub mod shared_memory;
 pub mod statistics;
 #[cfg(test)]
 mod testing;
-pub mod told;
 mod v2;
 
 pub use decisions::{

@@ -1,5 +1,4 @@
-//! The bodies of V2's questions about the server and its models, in JSON and as protobuf messages, from the same
-//! neutral facts.
+//! V2 server and model metadata, in JSON and protobuf, from the same facts.
 
 use crate::proto::inference::model_metadata_response::TensorMetadata as TensorMetadataMessage;
 use crate::proto::inference::{ModelMetadataResponse, ServerMetadataResponse};
@@ -8,10 +7,10 @@ use bytes::Bytes;
 use flyball_core::TensorSpec;
 use serde::{Deserialize, Serialize};
 
-/// The platform string that clients of V2 servers know for ONNX models on ONNX Runtime.
+/// The platform string that V2 clients know for ONNX models on ONNX Runtime.
 pub const PLATFORM: &str = "onnxruntime_onnx";
 
-/// What is served under all settings.
+/// Extensions that are always served.
 const EXTENSIONS: [&str; 7] = [
     "binary_tensor_data",
     "classification",
@@ -22,14 +21,14 @@ const EXTENSIONS: [&str; 7] = [
     "model_repository",
 ];
 
-/// Which of the extensions that need leave have it.
+/// Which optional extensions are enabled.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allowed {
     pub model_control: bool,
     pub shared_memory: bool,
 }
 
-/// What `/v2` answers.
+/// The response of `/v2`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerMetadata {
     pub name: String,
@@ -38,7 +37,7 @@ pub struct ServerMetadata {
 }
 
 impl ServerMetadata {
-    /// Only what is really served is listed: clients switch features on by these names.
+    /// Lists only what is served: clients enable features by these names.
     pub fn new(name: &str, version: &str, allowed: Allowed) -> ServerMetadata {
         let control = allowed.model_control.then_some("model_repository(unload_dependents)");
         let memory = allowed.shared_memory.then_some("system_shared_memory");
@@ -62,7 +61,7 @@ impl ServerMetadata {
     }
 }
 
-/// What `/v2/models/{name}` answers.
+/// The response of `/v2/models/{name}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelMetadata {
     pub name: String,

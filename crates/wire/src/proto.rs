@@ -1,13 +1,14 @@
-//! The protobuf messages, generated from `proto/` and checked in, so that a build needs no protoc and no build script.
-//! `tests/generated.rs` holds them equal to the `.proto` files; `FLYBALL_REGENERATE=1` rewrites them.
-//! `descriptors.bin` is the same files as a `FileDescriptorSet`.
+//! The protobuf messages, generated from `proto/` and checked in.
+//!
+//! A build needs no protoc and no build script. `tests/generated.rs` compares them with the `.proto` files;
+//! `FLYBALL_REGENERATE=1` rewrites them. `descriptors.bin` is the same files as a `FileDescriptorSet`.
 
 /// The Open Inference Protocol.
 #[rustfmt::skip]
 #[allow(clippy::all, unused_qualifications, unreachable_pub)]
 pub mod inference;
 
-/// Decisions, which are ours.
+/// Our own decision API.
 #[rustfmt::skip]
 #[allow(clippy::all, unused_qualifications, unreachable_pub)]
 pub mod decisions;

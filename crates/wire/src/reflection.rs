@@ -1,5 +1,6 @@
-//! gRPC server reflection: what is served, as descriptors that tools can read. The answers are the same on every server of
-//! this build; nothing here knows of models.
+//! gRPC server reflection: the served descriptors for tools.
+//!
+//! The responses are the same on every server of this build; nothing here knows of models.
 
 use crate::proto::DESCRIPTORS;
 use crate::proto::reflection::server_reflection_request::MessageRequest;
@@ -56,7 +57,7 @@ static SERVED: LazyLock<Served> = LazyLock::new(Served::read);
 #[derive(Default)]
 struct Served {
     services: Vec<String>,
-    /// Each file, and the names of those that it imports.
+    /// Each file, and the names of its imports.
     files: HashMap<String, (Bytes, Vec<String>)>,
     /// Full name → file.
     symbols: HashMap<String, String>,
@@ -90,7 +91,7 @@ impl Served {
         self.by_name(self.symbols.get(symbol)?)
     }
 
-    /// The file, then all that it needs.
+    /// The file, then everything it imports.
     fn by_name<'s>(&'s self, name: &'s str) -> Option<Vec<Bytes>> {
         self.files.get(name)?;
         let mut names: Vec<&str> = vec![name];
@@ -105,7 +106,7 @@ impl Served {
     }
 }
 
-/// The full names of types, and of the types within them.
+/// The full names of types and nested types.
 fn types(scope: &str, messages: &[DescriptorProto], enums: &[EnumDescriptorProto], names: &mut Vec<String>) {
     names.extend(enums.iter().map(|each| format!("{scope}.{}", each.name())));
     for message in messages {

@@ -1,7 +1,7 @@
-//! System shared memory: the regions that callers registered, by name. POSIX shared memory is opened by its key and kept as
-//! a file (see `Region` in `core`); nothing is mapped.
+//! System shared memory: the regions that callers registered, by name.
 //!
-//! Knows nothing of who may register, which is the server's to decide.
+//! POSIX shared memory is opened by its key and kept as a file (see `Region` in `core`); nothing is mapped.
+//! The server decides who may register.
 
 use arc_swap::ArcSwap;
 use flyball_core::{Fault, Stage};
@@ -16,15 +16,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 pub use flyball_core::{Region, RegionSpan};
 
-/// Registered at once; each holds a file open.
+/// Maximum registered regions; each holds a file open.
 pub const REGIONS_MAX: usize = 1024;
 pub const REGION_NAME_BYTES_MAX: usize = 1024;
-/// What a file's name may have.
+/// Maximum length of a file name.
 const KEY_BYTES_MAX: usize = 255;
-/// Keys that Triton keeps for a backend of its own. A server of that kind may run beside this one.
+/// Keys that Triton reserves for its own backend. Such a server may run on the same machine.
 const RESERVED_PREFIX: &str = "triton_python_backend_shm_region_";
 
-/// What is said about a region when somebody asks.
+/// The status of a region.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RegionStatus {
     pub name: String,
@@ -68,7 +68,7 @@ impl Regions {
         })
     }
 
-    /// One region, or all. A name that is not registered is nothing to complain about. Requests that use a region keep it.
+    /// Removes one region, or all. An unknown name is not an error. Requests in flight keep their region.
     pub fn unregister(&self, name: Option<&str>) {
         let removed = self.change(|regions| {
             match name {
@@ -80,7 +80,7 @@ impl Regions {
         debug_assert!(removed.is_ok(), "removing has no reason to fail");
     }
 
-    /// One region, or all of them in the order of their names.
+    /// One region, or all in name order.
     pub fn status(&self, name: Option<&str>) -> Result<Vec<RegionStatus>, Fault> {
         if let Some(name) = name {
             let region = self.find(name)?;
@@ -112,7 +112,7 @@ fn status(region: &Region) -> RegionStatus {
     RegionStatus { name: name.clone(), key: key.clone(), offset: *offset, byte_size: *byte_size }
 }
 
-/// Opens shared memory as `shm_open` does, but only plain files: a key must not be a way to something else.
+/// Opens shared memory as `shm_open` does, but only plain files: a key must not reach anything else.
 fn open(name: &str, key: &str) -> Result<File, Fault> {
     let segment = key.strip_prefix('/').unwrap_or(key);
     if segment.is_empty()
@@ -130,8 +130,8 @@ fn open(name: &str, key: &str) -> Result<File, Fault> {
         ));
     }
     let cannot = |error: &dyn std::fmt::Display| refused(name, &format!("'{key}' cannot be opened: {error}"));
-    // Anybody may put a link into the folder of shared memory, also one to a file that only this server may write.
-    // Or a pipe, or a file that somebody has a lease on: neither is waited for.
+    // Anyone may put a link into the shared-memory directory, even to a file that only this server may write.
+    // Or a pipe, or a file under a lease: neither is waited for.
     let how = shm::OFlags::from_bits_retain((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits());
     let file = shm::open(segment, shm::OFlags::RDWR | how, Mode::empty()).map_err(|error| cannot(&error))?;
     let file = File::from(file);
@@ -147,8 +147,8 @@ fn open(name: &str, key: &str) -> Result<File, Fault> {
     Ok(file)
 }
 
-/// A server that runs as root may open everything, and would do so for whoever asks over the network. What a user keeps
-/// from others is that user's.
+/// Rejects another user's private memory: a server that runs as root could open everything, and would do so
+/// for any network caller.
 fn private_to_another(owner: u32, mode: u32, server: u32) -> bool {
     const OTHERS: u32 = 0o006;
     owner != server && mode & OTHERS != OTHERS
@@ -161,7 +161,7 @@ fn refused(name: &str, why: &str) -> Fault {
     )
 }
 
-/// Enough of a caller's text to know it again.
+/// A recognisable prefix of a caller's text.
 fn shortened(text: &str) -> String {
     let mut start: String = text.chars().take(64).collect();
     if start.len() < text.len() {

@@ -1,5 +1,6 @@
-//! The model repository extension: which models there are and how they are, in JSON and as messages, and what a request
-//! to load or unload one may say. What loading means is not known here.
+//! The model repository extension: the index in JSON and messages, and load or unload requests.
+//!
+//! Knows nothing of loading itself.
 
 use crate::body;
 use crate::metadata::json;
@@ -10,7 +11,7 @@ use flyball_core::Fault;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// How a version is, in Triton's words.
+/// The state of a version, in Triton's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum State {
@@ -31,7 +32,7 @@ impl State {
     }
 }
 
-/// One line of the index. What is empty is not known, and is left out.
+/// One line of the index. Unknown values are empty and omitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Listed {
     pub name: String,
@@ -42,7 +43,7 @@ pub struct Listed {
     pub reason: String,
 }
 
-/// What `/v2/repository/index` answers.
+/// The response of `/v2/repository/index`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Index(pub Vec<Listed>);
 
@@ -62,11 +63,11 @@ impl Index {
     }
 }
 
-/// What a client asks of the index.
+/// A request for the index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct IndexRequest {
-    /// Only what answers.
+    /// Only models that are ready.
     pub ready: bool,
 }
 
@@ -80,7 +81,7 @@ impl IndexRequest {
     }
 }
 
-/// The names of the parameters that a request to load or unload came with; what they say has no meaning here.
+/// The parameter names of a load or unload request; their values have no meaning here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControlRequest {
     pub parameters: Vec<String>,

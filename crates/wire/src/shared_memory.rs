@@ -1,5 +1,6 @@
-//! The system shared memory extension: which regions are registered, in JSON and as a message, and what a request to
-//! register one says. The regions themselves are in `regions.rs`.
+//! The system shared memory extension: registered regions, and requests to register one.
+//!
+//! In JSON and as a message. The regions themselves are in `regions.rs`.
 
 use crate::body;
 use crate::metadata::json;
@@ -10,7 +11,7 @@ use bytes::Bytes;
 use flyball_core::Fault;
 use serde::Deserialize;
 
-/// What `/v2/systemsharedmemory/status` answers.
+/// The response of `/v2/systemsharedmemory/status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Status(pub Vec<RegionStatus>);
 
@@ -28,7 +29,7 @@ impl Status {
     }
 }
 
-/// A region to register, apart from its name.
+/// A region to register, without its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegisterRequest {
     pub key: String,

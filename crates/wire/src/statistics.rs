@@ -1,7 +1,7 @@
-//! The statistics extension: what models have done so far, in JSON and as a message, from the same sums.
+//! The statistics extension: model totals in JSON and as a message.
 //!
-//! Joining and splitting are part of a run here, so batch sizes have no time of their own for input and output. There is
-//! no cache of answers, hence no hits and no misses.
+//! Joining and splitting are part of a run here, so batch sizes have no separate time for input and output.
+//! There is no response cache, hence no hits and no misses.
 
 use crate::metadata::json;
 use crate::proto::inference as proto;
@@ -10,7 +10,7 @@ use flyball_core::{ModelStatistics, Timed};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// What `…/stats` answers: one entry for each version.
+/// The response of `…/stats`: one entry for each version.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics(pub Vec<ModelStatistics>);
 
@@ -59,7 +59,7 @@ struct Duration {
 }
 
 impl Duration {
-    /// So many of them, which took no time of their own.
+    /// A count without separate time.
     fn untimed(count: u64) -> Duration {
         Duration { count, ns: 0 }
     }

@@ -40,7 +40,7 @@ impl SharedMemory {
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        // A test that already failed has more to say than this.
+        // A failed test has a better message than this.
         let _ = shm::unlink(&self.key);
     }
 }

@@ -1,6 +1,6 @@
-//! The Open Inference Protocol V2 in its three forms: JSON, JSON with binary tensor data, and protobuf.
+//! The Open Inference Protocol V2 in its three forms: JSON, JSON with binary data, protobuf.
 //!
-//! Each form only reads and writes; the checks that all of them share are in `check.rs`.
+//! Each form only parses and encodes; their shared checks are in `check.rs`.
 
 mod binary;
 mod check;

@@ -1,4 +1,4 @@
-//! Holds the checked-in protobuf types, and the descriptors for reflection, equal to the `.proto` files.
+//! Compares the checked-in protobuf types and reflection descriptors with the `.proto` files.
 
 use prost::Message;
 use prost_types::FileDescriptorSet;

@@ -1,4 +1,4 @@
-//! Bounds of regions and of their parts, on plain files: what is shared about them does not matter here.
+//! Bounds of regions and spans, tested on plain files.
 
 use super::*;
 use crate::FaultKind;
@@ -64,7 +64,7 @@ proptest! {
     }
 }
 
-/// Mostly small ones, some at the end of what a number can be.
+/// Mostly small numbers, some at the upper limit.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![4 => 0..20_u64, 1 => u64::MAX - 20..=u64::MAX]
 }

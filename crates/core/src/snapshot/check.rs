@@ -1,9 +1,11 @@
-//! Finds every fault of a snapshot document at once. Works on plain JSON values, so that one wrong field does not
-//! hide the others; meaning (duplicates, routes) is only judged where the parts are sound by themselves.
+//! Finds every fault of a snapshot document at once.
+//!
+//! Works on plain JSON values, so that one wrong field does not hide the others. Semantic checks (duplicates,
+//! routes) run only where the parts are valid.
 
 use super::{
     BATCH_ROWS_MAX, CONCURRENCY_MAX, DEPLOYMENTS_MAX, FORMAT, GENERATION_MAX, IN_FLIGHT_MAX,
-    LABEL_CHARACTERS_MAX, LABELLED_OUTPUTS_MAX, LABELS_MAX, Limits, RUN_MS_LEAST, SHARE_MAX, SnapshotFault,
+    LABEL_CHARACTERS_MAX, LABELLED_OUTPUTS_MAX, LABELS_MAX, Limits, RUN_MS_MIN, SHARE_MAX, SnapshotFault,
     TIME_MS_MAX, VERSIONS_MAX, WINDOW_MS_MAX,
 };
 use crate::Digest;
@@ -74,8 +76,10 @@ impl Check {
         });
     }
 
-    /// An object with all of `required`, some of `optional`, and nothing else. Missing keys are found here, once, so
-    /// that the field checks below may take `None` for "already said".
+    /// Requires an object with all of `required`, any of `optional`, and nothing else.
+    ///
+    /// Missing keys are reported here once, so that the field checks below may treat `None` as already
+    /// reported.
     fn object<'v>(
         &mut self,
         path: &str,
@@ -158,14 +162,14 @@ impl Check {
 
     fn name<'v>(&mut self, path: &str, map: &'v Map<String, Value>, seen: &mut HashSet<&'v str>) {
         let path = join(path, "name");
-        if let Some(name) = self.string(&path, map.get("name"), NAME_ALLOWED, sound_name)
+        if let Some(name) = self.string(&path, map.get("name"), NAME_ALLOWED, is_valid_name)
             && !seen.insert(name)
         {
             self.fault(&path, map.get("name"), "a name of its own: this one is taken");
         }
     }
 
-    /// Numbers that were `seen` already are taken.
+    /// Reports numbers that are already in `seen`.
     fn versions<'v>(&mut self, path: &str, owner: &'v Map<String, Value>, seen: &mut HashSet<&'v str>) {
         // A decision may do without a model: whether this one does is `decision`'s to say.
         let decides = path == "versions" && owner.get("decision").is_some_and(Value::is_object);
@@ -175,7 +179,8 @@ impl Check {
             let path = format!("{path}[{place}]");
             let Some(version) = self.object(&path, version, &["version", "artifact"], &[]) else { continue };
             let number = format!("{path}.version");
-            if let Some(text) = self.string(&number, version.get("version"), VERSION_ALLOWED, sound_version)
+            if let Some(text) =
+                self.string(&number, version.get("version"), VERSION_ALLOWED, is_valid_version)
                 && !seen.insert(text)
             {
                 self.fault(&number, version.get("version"), "a version of its own: this one is taken");
@@ -197,7 +202,7 @@ impl Check {
         for (place, item) in self.list(&list, artifact.get("external_data"), 0..=1000).iter().enumerate() {
             let path = format!("{list}[{place}]");
             let Some(item) = self.object(&path, item, &["name", "digest"], &[]) else { continue };
-            let allowed = "a plain file name: external data lies beside its model";
+            let allowed = "a plain file name: external data is next to its model";
             self.string(&join(&path, "name"), item.get("name"), allowed, plain_file_name);
             self.digest(&join(&path, "digest"), item.get("digest"));
         }
@@ -207,7 +212,7 @@ impl Check {
         let Some(route) = root.get("route") else { return };
         let Some(route) = self.object("route", route, &["version"], &[]) else { return };
         let value = route.get("version");
-        if let Some(version) = self.string("route.version", value, VERSION_ALLOWED, sound_version)
+        if let Some(version) = self.string("route.version", value, VERSION_ALLOWED, is_valid_version)
             && !versions.is_empty()
             && !versions.contains(version)
         {
@@ -248,7 +253,7 @@ impl Check {
         let Some(batch) = self.object("batch", batch, &["size", "window_ms"], &[]) else { return };
         self.integer("batch.window_ms", batch.get("window_ms"), 1..=WINDOW_MS_MAX);
         let size = self.integer("batch.size", batch.get("size"), 2..=BATCH_ROWS_MAX);
-        // A size that no run may have would make every request wait for the whole window.
+        // A size larger than any run would make every request wait for the whole window.
         if let (Some(size), Some(rows_max)) = (size, rows_max)
             && size > rows_max
         {
@@ -288,7 +293,7 @@ const LIMITS: [(&str, RangeInclusive<u64>); 6] = [
     ("batch_rows_max", 1..=BATCH_ROWS_MAX),
     ("concurrency_max", 1..=CONCURRENCY_MAX),
     ("queue_wait_ms_max", 1..=TIME_MS_MAX),
-    ("run_ms_max", RUN_MS_LEAST..=TIME_MS_MAX),
+    ("run_ms_max", RUN_MS_MIN..=TIME_MS_MAX),
     ("share", 1..=SHARE_MAX),
 ];
 
@@ -299,15 +304,15 @@ fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }
 
-/// Whether this can name a deployment: what else has names, has them in the same form.
-pub fn sound_name(text: &str) -> bool {
+/// Whether the text is a valid name of a deployment. Other names have the same form.
+pub fn is_valid_name(text: &str) -> bool {
     (1..=128).contains(&text.len())
         && !text.starts_with('.')
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-/// Whether this can number a version of a deployment.
-pub fn sound_version(text: &str) -> bool {
+/// Whether the text is a valid version number of a deployment.
+pub fn is_valid_version(text: &str) -> bool {
     (1..=9).contains(&text.len()) && !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 

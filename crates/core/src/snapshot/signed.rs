@@ -6,7 +6,7 @@ use crate::Digest;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The end of a registry's chain of events when a snapshot was compiled.
+/// The end of a registry's event chain when a snapshot was compiled.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Checkpoint {
@@ -14,43 +14,43 @@ pub struct Checkpoint {
     pub hash: Digest,
 }
 
-/// A version of a registry, with what its signers and approvers said about it.
+/// A registry version with its signatures and approvals.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Signed {
     pub name: String,
     pub version: u64,
-    /// Its own, and those of the versions that it refers to.
+    /// Its own packages and those of the versions that it references.
     pub packages: Vec<Package>,
     /// The release statement: a DSSE envelope.
     pub release: Value,
 }
 
-/// A folder of files that is signed as a whole. Every model of the deployment lies in one.
+/// A directory of files that is signed as a whole. It contains every model of the deployment.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Package {
     pub name: String,
     pub version: u64,
-    /// Relative to the index's folder, or absolute.
+    /// Relative to the index's directory, or absolute.
     pub folder: String,
-    /// The OpenSSF Model Signing bundle over the folder's files.
+    /// The OpenSSF Model Signing bundle over the directory's files.
     pub bundle: Value,
 }
 
-/// A version that is to replace the deployment's, tried on some of its requests.
+/// A version that may replace the deployment's, tested on some of its requests.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Candidate {
-    /// Of the requests, from 0 to 1.
+    /// The share of requests, from 0 to 1.
     pub share: f64,
-    /// It is run and recorded, and answers nobody.
+    /// The candidate runs and is recorded, but does not answer callers.
     pub shadow: bool,
-    /// The whole document, where the deployment decides.
+    /// The whole decision document, if the deployment has one.
     #[serde(default)]
     pub decision: Option<Value>,
     #[serde(default)]
     pub signed: Option<Signed>,
-    /// Its models, beside those of the deployment: no number stands in both.
+    /// Its models, in addition to the deployment's: no number is in both.
     pub versions: Vec<Version>,
 }

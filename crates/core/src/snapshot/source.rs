@@ -1,5 +1,6 @@
-//! Where a snapshot's bytes come from: a folder on disk, or memory (the control plane in the same process).
-//! Documents are found by digest and checked against it before anything reads them.
+//! Reads a snapshot from a directory or from memory (an in-process control plane).
+//!
+//! Documents are found by digest and verified before they are parsed.
 
 use super::{Document, Index, SnapshotFaults};
 use crate::Digest;
@@ -8,22 +9,22 @@ use std::collections::HashMap;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// Beside the index: a DSSE envelope over its exact bytes.
+/// The file next to the index: a DSSE envelope over its exact bytes.
 pub const SIGNATURE_FILE: &str = "index.sig.json";
-/// As large as any signature that a verifier takes. A larger file is left out: what is signed has a smaller one.
+/// The largest signature that a verifier accepts. A larger file is ignored: no valid signature has that size.
 const SIGNATURE_BYTES_MAX: u64 = 4 << 20;
 
-/// A whole snapshot in memory: the index, and the bytes of each document that it names and that could be read.
+/// A whole snapshot in memory: the index and the bytes of each readable document.
 #[derive(Clone, Debug)]
 pub struct Bundle {
     pub index: Index,
-    /// What is signed.
+    /// The signed bytes.
     pub index_bytes: Vec<u8>,
     pub signature: Option<Vec<u8>>,
     documents: HashMap<Digest, Vec<u8>>,
-    /// What relative artifact paths are relative to.
+    /// The directory that relative artifact paths start from.
     pub base: PathBuf,
-    /// The index's file, where it came from one.
+    /// The index's file, if it came from one.
     pub file: Option<PathBuf>,
 }
 
@@ -40,7 +41,7 @@ pub enum SourceError {
 struct InMemory {
     index: String,
     documents: Vec<String>,
-    /// The folder of the index, where it came from a file; else the working directory.
+    /// The directory of the index if it came from a file; else the working directory.
     #[serde(default)]
     base: PathBuf,
     #[serde(default)]
@@ -50,15 +51,16 @@ struct InMemory {
 }
 
 impl Bundle {
-    /// Reads `DIR/index.json` (or whatever it is called), `DIR/index.sig.json` where there is one, and
-    /// `DIR/deployments/<hex>.json`. A document that cannot be read is left out here and refused by itself when its
-    /// deployment is applied: the others go on.
+    /// Reads an index file, its optional signature and its deployment documents.
+    ///
+    /// The signature is `DIR/index.sig.json`, documents are `DIR/deployments/<hex>.json`. An unreadable
+    /// document is omitted here and rejected when its deployment is applied: the others go on.
     pub fn from_file(file: &Path) -> Result<Bundle, SourceError> {
         let unreadable = |cause| SourceError::Unreadable { path: file.to_owned(), cause };
         Bundle::beside(file, std::fs::read(file).map_err(unreadable)?)
     }
 
-    /// The same with an index that stands elsewhere; everything else lies beside the file.
+    /// Reads a snapshot with the given index bytes; everything else is next to the file.
     pub fn beside(file: &Path, index_bytes: Vec<u8>) -> Result<Bundle, SourceError> {
         let base = file.parent().map(Path::to_owned).unwrap_or_default();
         let index = read_index(&index_bytes)?;
@@ -73,8 +75,10 @@ impl Bundle {
         Ok(Bundle { index, index_bytes, signature, documents, base, file: Some(file.to_owned()) })
     }
 
-    /// Reads the in-memory form, `{"index": "<text>", "documents": ["<text>", …], "base": "<folder>", "signature": "<text>",
-    /// "file": "<path of the index>"}`; the last three may be left out.
+    /// Reads the in-memory form.
+    ///
+    /// The form is `{"index": "<text>", "documents": ["<text>", …], "base": "<folder>", "signature":
+    /// "<text>", "file": "<path of the index>"}`; the last three are optional.
     pub fn from_memory(bytes: &[u8]) -> Result<Bundle, SourceError> {
         let parts: InMemory = serde_json::from_slice(bytes).map_err(|error| SourceError::Faulty {
             what: "snapshot bundle",
@@ -97,7 +101,7 @@ impl Bundle {
         })
     }
 
-    /// The bytes of a document; `None` when they are missing or are not what the digest says.
+    /// The bytes of a document; `None` if they are missing or do not match the digest.
     pub fn document(&self, digest: &Digest) -> Option<&[u8]> {
         let bytes = self.documents.get(digest)?;
         (Digest::of(bytes) == *digest).then_some(bytes)

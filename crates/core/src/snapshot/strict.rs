@@ -1,11 +1,13 @@
-//! JSON read strictly: a key that stands twice in one object is an error. Readers that keep the first and readers that
-//! keep the last would otherwise see two different snapshots under one signature.
+//! Strict JSON: a duplicate key in an object is an error.
+//!
+//! Readers that keep the first and readers that keep the last would otherwise see two different snapshots
+//! under one signature.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// Any JSON value, from bytes that hold nothing besides.
+/// Parses one JSON value without trailing bytes.
 pub fn parse(bytes: &[u8]) -> serde_json::Result<Value> {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value = Strict.deserialize(&mut reader)?;

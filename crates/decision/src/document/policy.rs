@@ -1,4 +1,4 @@
-//! The `policy` and `remedies` of a decision's document: from scores to outcomes, and what is done instead of failing.
+//! The `policy` and `remedies` of a decision's document: from scores to outcomes, and fallbacks.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -10,28 +10,28 @@ pub struct PolicyDocument {
     pub guards: Vec<GuardDocument>,
     #[serde(default)]
     pub rules: Vec<RuleDocument>,
-    /// None where there is no model, and so no score.
+    /// Empty without a model, since there is no score.
     #[serde(default)]
     pub bands: Vec<BandDocument>,
-    /// Other bands where `when` holds; the first that does counts.
+    /// Other bands where `when` holds; the first match counts.
     #[serde(default)]
     pub segments: Vec<SegmentDocument>,
     /// From mild to severe.
     pub outcomes: Vec<String>,
-    /// Those that owe their subject reasons.
+    /// Outcomes that require reasons for their subject.
     #[serde(default)]
     pub adverse: Vec<String>,
-    /// While set, every decision has this outcome and no model is run.
+    /// While set, every decision has this outcome and no model runs.
     #[serde(default)]
     pub kill_switch: Option<KillSwitchDocument>,
     #[serde(default)]
     pub reasons: ReasonsDocument,
-    /// Judged beside it, and never in the answer.
+    /// Evaluated in the background, and never in the response.
     #[serde(default)]
     pub shadow: Option<Box<PolicyDocument>>,
 }
 
-/// `of` is `score`, a field or a feature. What is not finite never passes.
+/// `of` is `score`, a field or a feature. Non-finite values never pass.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuardDocument {
@@ -46,7 +46,7 @@ pub struct GuardDocument {
 #[serde(deny_unknown_fields)]
 pub struct RuleDocument {
     pub when: String,
-    /// The outcome; none: the rule gives its reason only.
+    /// The outcome; none: the rule only adds its reason.
     #[serde(default)]
     pub then: Option<String>,
     #[serde(default)]
@@ -54,20 +54,20 @@ pub struct RuleDocument {
     /// Higher first.
     #[serde(default)]
     pub priority: i32,
-    /// Decides alone: what is less severe too, and no rule of lower priority is asked.
+    /// Decides alone: overrides more severe bands, and stops rules of lower priority.
     #[serde(default, rename = "final")]
     pub is_final: bool,
-    /// What the rule takes a condition for that cannot be told, because something in it is missing.
+    /// The result of a condition that is undefined because a value is missing.
     #[serde(default)]
     pub missing: bool,
 }
 
-/// `from` is in the band, `to` is not; none: without end.
+/// `from` is inclusive, `to` exclusive; none: unbounded.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct BandDocument {
     pub name: String,
-    /// The outcome; none: the band's own name.
+    /// The outcome; none: the band's name.
     #[serde(default)]
     pub outcome: Option<String>,
     #[serde(default)]
@@ -93,7 +93,7 @@ pub struct KillSwitchDocument {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExplainWhen {
-    /// When the caller asks, and on adverse outcomes.
+    /// If the caller requests them, and on adverse outcomes.
     #[default]
     Adverse,
     Asked,
@@ -106,9 +106,9 @@ pub enum ExplainWhen {
 pub struct ReasonsDocument {
     pub when: ExplainWhen,
     pub most: u32,
-    /// The text of each code that rules give.
+    /// The text of each code that rules use.
     pub texts: BTreeMap<String, String>,
-    /// The code of each field or feature, for reasons from the model; those without one get their name.
+    /// The code of each field or feature for model reasons; the default is its name.
     pub codes: BTreeMap<String, String>,
 }
 
@@ -123,7 +123,7 @@ impl Default for ReasonsDocument {
     }
 }
 
-/// What is done instead of failing.
+/// A fallback instead of failing.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RemedyDocument {
@@ -132,29 +132,29 @@ pub enum RemedyDocument {
     Error,
     /// The caller gets an overload error: retry later.
     Shed,
-    /// Once more the same way, where the deadline leaves time.
+    /// Once more with the same variant, if the deadline allows.
     Retry,
-    /// The rules alone, without a score. What no rule decides gets the most severe outcome but one.
+    /// The rules alone, without a score. Undecided rows get the second most severe outcome.
     Rules,
     /// The fallback variant.
     Previous,
-    /// This outcome, for example that a person looks at it.
+    /// This outcome, for example manual review.
     Outcome(String),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct RemediesDocument {
-    /// The model is not there, breaks or fails on this input.
+    /// The model is not loaded, broken, or fails on this input.
     pub model_unavailable: RemedyDocument,
     pub timeout: RemedyDocument,
     pub queue_full: RemedyDocument,
     /// A feature's reaction is `fault`.
     pub feature_error: RemedyDocument,
-    /// The input does not hold to the schema.
+    /// The input violates the schema.
     pub invalid_input: RemedyDocument,
     /// An input or the score is outside its guard.
     pub guard_violated: RemedyDocument,
-    /// The record cannot be kept.
+    /// The record cannot be stored.
     pub record_error: RemedyDocument,
 }

@@ -1,14 +1,14 @@
-//! Reads a decision's document. Its faults of shape have the paths that the author would write.
+//! Reads a decision's document. Faults have the author's paths.
 
 use super::DecisionDocument;
 use flyball_core::snapshot::SnapshotFault;
 use serde_json::Value as Json;
 
-/// Lists whose entries have names.
+/// Lists whose items have names.
 const BY_NAME: [&str; 4] = ["input", "features", "models", "variants"];
 
 impl DecisionDocument {
-    /// The document, or its first fault of shape.
+    /// The document, or its first structural fault.
     pub fn read(value: &Json) -> Result<DecisionDocument, SnapshotFault> {
         serde_path_to_error::deserialize(value).map_err(|error| {
             let path = error.path().to_string();
@@ -18,8 +18,7 @@ impl DecisionDocument {
     }
 }
 
-/// The path as the author would write it: entries of lists by their names, and a key that is not there, or should not be,
-/// at its end.
+/// The path as the author writes it: list items by name, missing or unknown keys appended.
 fn authors_path(document: &Json, path: &str, error: &str) -> String {
     let (mut words, mut at) = (Vec::new(), Some(document));
     for part in path.split('.').filter(|part| !part.is_empty()) {

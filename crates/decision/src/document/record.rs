@@ -1,4 +1,4 @@
-//! The `record` of a decision's document: how durable its records are, and what is left out of them.
+//! The `record` of a decision's document: durability and omitted fields.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 pub struct RecordDocument {
     pub durability: Durability,
     pub when_unavailable: WhenUnavailable,
-    /// The share of decisions (0 to 1) whose records have input, features and outputs too.
+    /// The share of decisions (0 to 1) whose records also have input, features and outputs.
     pub sample: f64,
-    /// Fields whose values are in no record.
+    /// Fields whose values are never recorded.
     pub mask: Vec<String>,
 }
 
@@ -23,10 +23,10 @@ impl Default for RecordDocument {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// On the disk a moment later.
+    /// On disk shortly after the response.
     #[default]
     Buffered,
-    /// On the disk before the answer.
+    /// On disk before the response.
     Sync,
 }
 
@@ -39,14 +39,14 @@ impl Durability {
     }
 }
 
-/// What becomes of requests while no record can be kept.
+/// The handling of requests while records cannot be stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenUnavailable {
-    /// They meet the remedy for `record_error`, before anything is computed.
+    /// They get the remedy for `record_error` before anything is computed.
     #[default]
     FailClosed,
-    /// They are decided, and counted in a record of the gap.
+    /// They are decided and counted in a gap record.
     ServeUnlogged,
 }
 

@@ -1,11 +1,13 @@
-//! The `transforms` of a decision's document: steps from values to columns, with their fitted parameters.
+//! The `transforms` of a decision's document: steps from values to columns, with fitted parameters.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
 
-/// One step from values to columns. Each takes the columns `of`, which at first are the fields and features under their
-/// names, and puts what it makes in their place, or beside them under `into`.
+/// One step from values to columns.
+///
+/// Each reads the columns `of`, which initially are the fields and features by name, and replaces them, or
+/// adds its results under `into`.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, tag = "op", rename_all = "snake_case")]
 pub enum TransformDocument {
@@ -55,7 +57,7 @@ pub enum TransformDocument {
         of: Vec<String>,
         values: Vec<Vec<String>>,
     },
-    /// The place among the values; `unknown` for others.
+    /// The index among the values; `unknown` for others.
     Ordinal {
         of: Vec<String>,
         values: Vec<Vec<String>>,
@@ -109,7 +111,7 @@ pub enum DatePart {
 }
 
 impl DatePart {
-    /// Behind the column's name and a dot.
+    /// The suffix after the column's name and a dot.
     pub const fn label(self) -> &'static str {
         match self {
             DatePart::Year => "year",

@@ -1,4 +1,4 @@
-//! Bands of the score: each score that the guard lets through lies in just one of them.
+//! Score bands: each score within the guard is in exactly one.
 
 use super::outcomes::Outcomes;
 use crate::document::BandDocument;
@@ -17,12 +17,12 @@ pub(super) struct Band {
 /// In ascending order.
 #[derive(Clone, Debug)]
 pub(super) struct Bands {
-    /// Where each begins; the first at minus infinity, because what is below the guard's range never comes here.
+    /// The start of each band; the first is minus infinity, because the guard rejects lower scores.
     starts: Vec<f64>,
     pub(super) bands: Vec<Band>,
 }
 
-/// What the guard lets through, ends included.
+/// The scores that the guard accepts, ends included.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Range {
     pub(super) min: f64,
@@ -46,15 +46,15 @@ impl Bands {
         for document in documents {
             let own = format!("{path}.{}", document.name);
             if bands.iter().any(|(.., band)| *band.name == document.name) {
-                faults.tell(&own, "this name is there twice; give each band its own");
+                faults.tell(&own, "duplicate name; each band needs its own");
             }
             let start = document.from.unwrap_or(f64::NEG_INFINITY);
             let end = document.to.unwrap_or(f64::INFINITY);
             if start.partial_cmp(&end) != Some(Ordering::Less) {
-                faults.tell(&own, format!("a band ends above its begin; this one is {start}..{end}"));
+                faults.tell(&own, format!("a band must end above its start; this one is {start}..{end}"));
             } else if start > range.max || end <= range.min {
                 let (own_range, range) = (spelled(start, end), spelled(range.min, range.max));
-                faults.tell(&own, format!("{own_range} lies outside of the guard of score, {range}"));
+                faults.tell(&own, format!("{own_range} is outside the guard of score, {range}"));
             }
             let outcome = document.outcome.as_deref().unwrap_or(&document.name);
             let outcome = outcomes.find(outcome, &own, faults).unwrap_or_default();
@@ -79,7 +79,7 @@ impl Bands {
         self.starts.partition_point(|start| *start <= score).saturating_sub(1)
     }
 
-    /// `score 0.3..0.8: review`, a line for each.
+    /// Formats one line for each band: `score 0.3..0.8: review`.
     pub(super) fn lines(&self, outcomes: &Outcomes) -> Vec<String> {
         let ends = self.starts.iter().skip(1).chain([&f64::INFINITY]);
         let each = self.starts.iter().zip(ends).zip(&self.bands);
@@ -114,7 +114,7 @@ fn covering(bands: &[(f64, f64, Band)], range: Range, path: &str, faults: &mut F
         }
     }
     let to = covered.map_or(f64::NEG_INFINITY, |(to, _)| to);
-    // The guard lets its own end through, a band's end lies outside of it; no end at all holds everything.
+    // The guard includes its end, a band excludes its own; an unbounded band includes everything.
     if to == range.max && to.is_finite() {
         let text = format!("{} belongs to no band; leave the last band without end", to);
         faults.tell(path, text);
@@ -123,7 +123,7 @@ fn covering(bands: &[(f64, f64, Band)], range: Range, path: &str, faults: &mut F
     }
 }
 
-/// `0.75..0.80`, both with as many decimals.
+/// Formats `0.75..0.80`, both with the same number of decimals.
 fn spelled(start: f64, end: f64) -> String {
     let decimals = |value: f64| value.to_string().split_once('.').map_or(0, |(_, decimals)| decimals.len());
     match (start.is_finite(), end.is_finite()) {

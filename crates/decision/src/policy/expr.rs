@@ -1,8 +1,8 @@
-//! Expressions: what `when` and `compute` hold. The language is a part of CEL; it is checked against the names and kinds
-//! of the decision once, at load, and then evaluated without allocating.
+//! Expressions of `when` and `compute`: a subset of CEL.
 //!
-//! Three-valued: what cannot be told because something is missing is neither true nor false. Everything about an
-//! expression is bounded, as its length is, and none of it loops.
+//! An expression is checked against the decision's names and kinds once at load, and then evaluated without
+//! allocating. Logic is three-valued: with a missing value, a result is neither true nor false. Size and cost
+//! are bounded, and nothing loops.
 
 mod calls;
 mod check;
@@ -15,61 +15,63 @@ mod tests;
 use crate::names::Names;
 use crate::rows::Rows;
 use crate::value::{Kind, TextRef};
-use eval::{At, Said};
-use node::{Typed, Words};
+use eval::{EvalContext, TextValue};
+use node::{TextExpr, Typed};
 use std::thread;
 
 pub const EXPRESSION_BYTES_MAX: usize = 4096;
 
-/// The parser goes down the syntax tree by recursion, which may be as deep as the text is long. Its stack is its own,
-/// so that a caller's small one is never the limit: 8 MiB are enough for the worst text, in an unoptimised build.
+/// Stack of the parser thread.
+///
+/// The parser recurses as deep as the text is long, so it has its own stack and a caller's small one is never
+/// the limit. 8 MiB suffice for the worst text in an unoptimised build.
 const PARSER_STACK_BYTES: usize = 32 << 20;
 
-/// An expression that was checked.
+/// A checked expression.
 #[derive(Clone, Debug)]
 pub struct Expr {
     typed: Typed,
     reads: Vec<usize>,
 }
 
-/// Why a text is no expression over the names of its decision.
+/// Why a text is not a valid expression for its decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExprFault {
-    /// The byte where it begins, as far as that is known.
+    /// The byte where the fault starts, if known.
     pub at: Option<usize>,
     pub text: String,
 }
 
-/// What an expression comes to.
+/// The value of an expression.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Computed<'e> {
-    /// It cannot be told.
+    /// Undefined: a value is missing.
     Missing,
     Bool(bool),
     Int(i64),
     Float(f64),
-    /// A text of the row that it was computed from.
+    /// A text of the evaluated row.
     Text(TextRef),
-    /// A text of the expression itself, or the text of a category.
+    /// A text of the expression itself, or of a category.
     Literal(&'e str),
     /// Nanoseconds since 1970, UTC.
     Time(i64),
 }
 
 impl Expr {
-    /// For features, which are there before there is a score.
+    /// For features, which are computed before the score.
     pub fn compile(source: &str, names: &Names) -> Result<Expr, ExprFault> {
         Expr::compiled(source, names, false)
     }
 
-    /// For rules: `score` is the score, and missing where there is none.
+    /// For rules: `score` is the score, or missing without one.
     pub fn compile_with_score(source: &str, names: &Names) -> Result<Expr, ExprFault> {
         Expr::compiled(source, names, !names.unscored)
     }
 
     fn compiled(source: &str, names: &Names, score: bool) -> Result<Expr, ExprFault> {
         if source.len() > EXPRESSION_BYTES_MAX {
-            let text = format!("it has {} bytes, allowed are {EXPRESSION_BYTES_MAX}", source.len());
+            let text = format!("it has {} bytes; at most {EXPRESSION_BYTES_MAX} are allowed", source.len());
             return Err(ExprFault { at: None, text });
         }
         thread::scope(|scope| {
@@ -78,15 +80,16 @@ impl Expr {
                 let (tree, places) = syntax::parse(source)?;
                 check::typed(&tree, &places, names, score)
             });
-            let failed = |what: &str| ExprFault { at: None, text: format!("it could not be read: {what}") };
-            let work = work.map_err(|error| failed(&format!("no thread for it: {error}")))?;
+            let failed = |what: &str| ExprFault { at: None, text: format!("cannot parse it: {what}") };
+            let work =
+                work.map_err(|error| failed(&format!("cannot start a thread for the parser: {error}")))?;
             let checked =
-                work.join().map_err(|_| failed("the parser failed on it; write it in another way"))?;
+                work.join().map_err(|_| failed("the parser failed on it; rewrite the expression"))?;
             checked.map(|(typed, reads)| Expr { typed, reads })
         })
     }
 
-    /// The slots that it is made of, some of them maybe more than once.
+    /// The slots that it reads, with possible duplicates.
     pub(crate) fn reads(&self) -> &[usize] {
         &self.reads
     }
@@ -96,31 +99,31 @@ impl Expr {
             Typed::Bool(_) => Kind::Bool,
             Typed::Int(_) => Kind::Int,
             Typed::Float(_) => Kind::Float,
-            Typed::Text(Words::Category(..)) => Kind::Category,
+            Typed::Text(TextExpr::Category(..)) => Kind::Category,
             Typed::Text(_) => Kind::Text,
             Typed::Time(_) => Kind::Time,
         }
     }
 
     pub fn value(&self, rows: &Rows, row: usize) -> Computed<'_> {
-        let at = At { rows, row, score: None };
+        let at = EvalContext { rows, row, score: None };
         let computed = match &self.typed {
             Typed::Bool(of) => of.told(&at).map(Computed::Bool),
             Typed::Int(of) => of.told(&at).map(Computed::Int),
             Typed::Float(of) => of.told(&at).map(Computed::Float),
             Typed::Text(of) => of.told(&at).map(|said| match said {
-                Said::Kept(text) => Computed::Text(text),
-                Said::Literal(text) => Computed::Literal(text),
+                TextValue::Kept(text) => Computed::Text(text),
+                TextValue::Literal(text) => Computed::Literal(text),
             }),
             Typed::Time(of) => of.told(&at).map(Computed::Time),
         };
         computed.unwrap_or(Computed::Missing)
     }
 
-    /// Whether a condition holds; none: it cannot be told.
+    /// Whether a condition is true; none: undefined.
     pub fn holds(&self, rows: &Rows, row: usize, score: Option<f64>) -> Option<bool> {
         match &self.typed {
-            Typed::Bool(of) => of.told(&At { rows, row, score }),
+            Typed::Bool(of) => of.told(&EvalContext { rows, row, score }),
             _ => None,
         }
     }

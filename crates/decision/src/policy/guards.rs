@@ -1,4 +1,4 @@
-//! Guards: the ranges in which numbers must lie for a decision to be made at all.
+//! Guards: the ranges that numbers must be in for any decision to be made.
 
 use super::NO_SCORE;
 use super::bands::Range;
@@ -13,12 +13,12 @@ use std::sync::Arc;
 
 const GUARDS_MAX: usize = 256;
 
-/// What a guard did not let through.
+/// A guard violation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GuardFault {
     /// `score`, a field or a feature.
     pub of: Arc<str>,
-    /// None where it is not for errors to tell.
+    /// None if errors must omit it.
     pub is: Option<f64>,
     pub min: Option<f64>,
     pub max: Option<f64>,
@@ -33,7 +33,7 @@ impl fmt::Display for GuardFault {
         }
         write!(f, "; allowed: {}", spelled(*min, *max))?;
         match is {
-            // Else it would read as if it lay inside.
+            // Otherwise an infinite value would read as if it were inside.
             Some(is) if is.is_infinite() && min.is_some() != max.is_some() => f.write_str(", and finite"),
             _ => Ok(()),
         }
@@ -63,7 +63,7 @@ impl Guards {
         names: &Names,
         faults: &mut Faults,
     ) -> Guards {
-        // Without a guard of its own, the score must still be a finite number.
+        // Without its own guard, the score must still be finite.
         let score = Guard { of: "score".into(), min: None, max: None, hidden: false };
         let mut guards = Guards { score, inputs: Vec::new() };
         if documents.len() > GUARDS_MAX {
@@ -72,7 +72,7 @@ impl Guards {
         for (place, document) in documents.iter().enumerate().take(GUARDS_MAX) {
             let own = format!("{path}.guard.{}", document.of);
             if documents[..place].iter().any(|other| other.of == document.of) {
-                faults.tell(&own, "it is guarded twice; write one range");
+                faults.tell(&own, "duplicate guard; write one range");
             }
             if let (Some(min), Some(max)) = (document.min, document.max)
                 && min > max
@@ -105,7 +105,7 @@ impl Guards {
         guards
     }
 
-    /// What of the score gets through.
+    /// The accepted scores.
     pub(super) fn range(&self) -> Range {
         let Guard { min, max, .. } = self.score;
         Range { min: min.unwrap_or(f64::NEG_INFINITY), max: max.unwrap_or(f64::INFINITY) }
@@ -115,7 +115,7 @@ impl Guards {
         self.score.check(score)
     }
 
-    /// What is missing is not guarded: that is for `required` and `on_missing` to say.
+    /// Missing values are not guarded: `required` and `on_missing` handle them.
     pub(super) fn inputs(&self, rows: &Rows, row: usize) -> Result<(), GuardFault> {
         self.inputs.iter().try_for_each(|(slot, guard)| match rows.value(row, *slot) {
             Value::Int(value) => guard.check(value as f64),
@@ -132,7 +132,7 @@ impl Guards {
 }
 
 impl Guard {
-    /// What is not finite is in no range: it is a model's or a store's fault, and no answer in JSON can tell it.
+    /// Rejects non-finite values: they are a model's or store's fault, and JSON cannot represent them.
     fn check(&self, is: f64) -> Result<(), GuardFault> {
         let inside = self.min.is_none_or(|min| is >= min) && self.max.is_none_or(|max| is <= max);
         if inside && is.is_finite() {

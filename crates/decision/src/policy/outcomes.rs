@@ -1,4 +1,4 @@
-//! The names of outcomes, from mild to severe, and which of them are adverse.
+//! The outcomes from mild to severe, and which are adverse.
 
 use crate::faults::Faults;
 use crate::nearest::did_you_mean;
@@ -20,7 +20,7 @@ impl Outcomes {
         }
         for (place, name) in names.iter().enumerate() {
             if name.is_empty() || names[..place].contains(name) {
-                faults.add(format!("{own}[{place}]"), name.as_str(), "each outcome has a name, and its own");
+                faults.add(format!("{own}[{place}]"), name.as_str(), "each outcome needs a unique name");
             }
         }
         let names = names.iter().map(|name| name.as_str().into()).collect::<Vec<_>>();
@@ -33,9 +33,9 @@ impl Outcomes {
         outcomes
     }
 
-    /// Its place, or a fault at `path`.
+    /// Its index, or a fault at `path`.
     pub(super) fn find(&self, name: &str, path: &str, faults: &mut Faults) -> Option<usize> {
-        let found = self.named(name);
+        let found = self.names.iter().position(|known| **known == *name);
         if found.is_none() {
             let near = did_you_mean(name, self.names.iter().map(|known| &**known));
             let near =
@@ -43,10 +43,6 @@ impl Outcomes {
             faults.tell(path, format!("'{name}' is not an outcome{near}"));
         }
         found
-    }
-
-    pub(super) fn named(&self, name: &str) -> Option<usize> {
-        self.names.iter().position(|known| **known == *name)
     }
 
     pub(super) fn name(&self, outcome: usize) -> &Arc<str> {
@@ -57,7 +53,7 @@ impl Outcomes {
         self.adverse[outcome]
     }
 
-    /// Where nothing says anything: the most severe but one, or the only one.
+    /// The default: the second most severe outcome, or the only one.
     pub(super) fn undecided(&self) -> usize {
         self.names.len().saturating_sub(2)
     }

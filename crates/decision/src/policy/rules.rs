@@ -1,4 +1,4 @@
-//! Rules: conditions with an outcome, a reason or both, in the order in which they are asked.
+//! Rules: conditions with an outcome, a reason or both, in evaluation order.
 
 use super::expr::{Expr, ExprFault};
 use super::outcomes::Outcomes;
@@ -12,15 +12,14 @@ use smallvec::SmallVec;
 
 const RULES_MAX: usize = 1000;
 
-/// Rules that fired, by their places in the document and in the order in which they were asked. More than eight at
-/// once cost an allocation.
+/// Fired rules by document index, in evaluation order. More than eight cost an allocation.
 pub type Fired = SmallVec<[u16; 8]>;
 
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
-    /// By priority, then by place.
+    /// By priority, then by index.
     rules: Vec<Rule>,
-    /// By place.
+    /// By index.
     reasons: Vec<Option<Reason>>,
     lines: Vec<String>,
 }
@@ -34,12 +33,12 @@ struct Rule {
     missing: bool,
 }
 
-/// What the rules say.
-pub(super) struct Said {
+/// The combined result of the rules.
+pub(super) struct RulesResult {
     pub(super) fired: Fired,
-    /// The most severe outcome of those that fired.
+    /// The most severe outcome of the fired rules.
     pub(super) outcome: Option<usize>,
-    /// Whether it counts whatever the bands say.
+    /// Whether it overrides the bands.
     pub(super) is_final: bool,
 }
 
@@ -56,7 +55,7 @@ impl Rules {
             faults.add(format!("{path}.rules"), documents.len(), format!("at most {RULES_MAX} rules"));
         }
         let mut order = documents.iter().enumerate().take(RULES_MAX).collect::<Vec<_>>();
-        // Stable: rules of equal priority stay as they are written.
+        // Stable: rules of equal priority keep their order.
         order.sort_by_key(|(_, document)| std::cmp::Reverse(document.priority));
         let mut rules =
             Rules { rules: Vec::with_capacity(order.len()), reasons: Vec::new(), lines: Vec::new() };
@@ -82,16 +81,16 @@ impl Rules {
         rules
     }
 
-    /// Asks them in order, until a final one fires.
-    pub(super) fn ask(&self, rows: &Rows, row: usize, score: Option<f64>) -> Said {
-        let mut said = Said { fired: Fired::new(), outcome: None, is_final: false };
+    /// Evaluates them in order until a final one fires.
+    pub(super) fn ask(&self, rows: &Rows, row: usize, score: Option<f64>) -> RulesResult {
+        let mut said = RulesResult { fired: Fired::new(), outcome: None, is_final: false };
         for rule in &self.rules {
             if !rule.when.holds(rows, row, score).unwrap_or(rule.missing) {
                 continue;
             }
             said.fired.push(rule.place);
             if rule.is_final {
-                return Said { outcome: rule.then, is_final: true, ..said };
+                return RulesResult { outcome: rule.then, is_final: true, ..said };
             }
             said.outcome = said.outcome.max(rule.then);
         }
@@ -107,7 +106,7 @@ impl Rules {
     }
 }
 
-/// An expression that says yes or no.
+/// An expression of type bool.
 pub(super) fn condition(expr: Result<Expr, ExprFault>, path: &str, faults: &mut Faults) -> Option<Expr> {
     match expr {
         Ok(expr) if expr.kind() == Kind::Bool => return Some(expr),
@@ -117,7 +116,7 @@ pub(super) fn condition(expr: Result<Expr, ExprFault>, path: &str, faults: &mut 
     None
 }
 
-/// A code, with its text where there is one.
+/// A code with its text, if there is one.
 pub(super) fn reason(code: &str, reasons: &ReasonsDocument) -> Reason {
     let text = reasons.texts.get(code).map(|text| text.as_str().into());
     Reason { code: code.into(), text, contribution: None }

@@ -1,6 +1,6 @@
-//! Judging, what is refused, and what is told of a policy.
+//! Evaluation, faults and descriptions of a policy.
 
-mod judging;
+mod evaluation;
 mod refusals;
 
 use super::*;
@@ -37,7 +37,7 @@ fn rows(flags: [Option<bool>; 3], amount: Option<f64>, country: Option<u32>) -> 
     rows
 }
 
-/// Three bands from 0 to 1, and whatever else is asked for.
+/// Three bands from 0 to 1, plus `more`.
 fn document(more: Json) -> PolicyDocument {
     let mut document = json!({
         "guards": [{"of": "score", "min": 0.0, "max": 1.0}],

@@ -1,7 +1,7 @@
-//! Why a score came out as it did: contributions of the model's columns, and from them at most a few reasons.
+//! Explains scores: contributions of columns, and the top reasons from them.
 //!
-//! Trees and linear models are explained exactly from what lies beside them; any other model by asking it again. Running
-//! a model is not done here: ablation gives rows and takes back their scores.
+//! Trees and linear models are explained exactly from their sidecar data; any other model by running it
+//! again. Does not run models: ablation returns rows and receives their scores.
 
 mod quadrature;
 mod rank;
@@ -16,7 +16,7 @@ pub use trees::{Trees, Workspace};
 use crate::document::ExplainDocument;
 use crate::faults::Faults;
 
-/// How one model's answers are explained.
+/// The explanation method of one model.
 #[derive(Debug)]
 pub enum Explainer {
     Trees(Box<Trees>),
@@ -24,22 +24,24 @@ pub enum Explainer {
     Ablation(Ablation),
 }
 
-/// `coefficient * (x - mean)` for each column, which is exact where columns do not act together.
+/// `coefficient * (x - mean)` for each column, which is exact without interactions.
 #[derive(Debug)]
 pub struct Linear {
     coefficients: Vec<f64>,
     means: Vec<f64>,
 }
 
-/// Each column in turn takes its baseline's value; the score's change is the column's contribution.
+/// Each column in turn is set to its baseline; the score's change is its contribution.
 #[derive(Debug)]
 pub struct Ablation {
     baseline: Vec<f64>,
 }
 
 impl Explainer {
-    /// `file` is what `explain.path` names, already verified by its digest. `columns` is how many the model takes in all
-    /// its inputs, and `path` leads to the model's `explain`.
+    /// Compiles an explainer.
+    ///
+    /// `file` is the content of `explain.path`, already verified by its digest. `columns` is the number of
+    /// columns of all inputs, and `path` is the path of the model's `explain`.
     pub fn compile(
         document: &ExplainDocument,
         file: Option<&[u8]>,
@@ -95,8 +97,9 @@ impl Linear {
 }
 
 impl Ablation {
-    /// Appends to `rows` the row once for each column that is not at its baseline already, with that column there, and
-    /// to `changed` which column it was. At most as many as there are columns.
+    /// Appends the row once for each column that differs from its baseline, with that column replaced.
+    ///
+    /// `changed` receives the column indexes: at most one for each column.
     pub fn perturb(&self, row: &[f64], rows: &mut Vec<f64>, changed: &mut Vec<u32>) {
         for (column, baseline) in self.baseline.iter().enumerate() {
             if row[column] != *baseline {
@@ -108,7 +111,7 @@ impl Ablation {
         }
     }
 
-    /// Adds to `out` what each changed column had moved the score by. `scores` are those of the changed rows, in order.
+    /// Adds each changed column's contribution to `out`. `scores` are those of the changed rows, in order.
     pub fn contributions(&self, score: f64, scores: &[f64], changed: &[u32], out: &mut [f64]) {
         for (column, without) in changed.iter().zip(scores) {
             out[*column as usize] += score - without;

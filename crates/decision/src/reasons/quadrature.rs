@@ -1,13 +1,14 @@
-//! Points and weights of Gauss and Legendre on 0..1: n of them integrate every polynomial of degree 2n - 1 exactly.
-//! Knows nothing of trees.
+//! Gauss-Legendre points and weights on 0..1.
+//!
+//! n points integrate every polynomial of degree 2n - 1 exactly. Knows nothing of trees.
 
 use std::f64::consts::PI;
 
-/// The points in rising order, each with its weight; the weights add up to 1.
+/// The points in ascending order with their weights, which sum to 1.
 pub(super) fn points<const N: usize>() -> [(f64, f64); N] {
     let mut points = [(0.5, 1.0); N];
     for (place, point) in points.iter_mut().enumerate() {
-        // Newton's method from a start that is near enough for every n; a handful of steps reach the last bit.
+        // Newton's method from a start close enough for every n; a few steps reach the last bit.
         let mut x = -(PI * (place as f64 + 0.75) / (N as f64 + 0.5)).cos();
         for _ in 0..16 {
             let (value, slope) = legendre(N, x);
@@ -19,7 +20,7 @@ pub(super) fn points<const N: usize>() -> [(f64, f64); N] {
     points
 }
 
-/// The polynomial of degree `n` and its slope, for x strictly between -1 and 1.
+/// The polynomial of degree `n` and its derivative, for x strictly between -1 and 1.
 fn legendre(n: usize, x: f64) -> (f64, f64) {
     let (mut before, mut value) = (1.0, x);
     for degree in 2..=n {

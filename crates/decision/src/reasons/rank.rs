@@ -1,12 +1,14 @@
-//! From contributions of columns to reasons: columns of one field or feature are added, and those that pushed towards
-//! the adverse end are told, the largest first. Knows neither models nor rules.
+//! Turns column contributions into reasons.
+//!
+//! Adds the columns of one field or feature, and ranks those that pushed towards the adverse end, largest
+//! first. Knows neither models nor rules.
 
 use crate::document::{BandDocument, PolicyDocument, ReasonsDocument};
 use flyball_core::Reason;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Which end of the score is the adverse one.
+/// The adverse end of the score.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdverseEnd {
     High,
@@ -14,7 +16,7 @@ pub enum AdverseEnd {
 }
 
 impl AdverseEnd {
-    /// Low only where the lowest band's outcome is worse than the highest band's.
+    /// Low only if the lowest band's outcome is worse than the highest band's.
     pub fn of(policy: &PolicyDocument) -> AdverseEnd {
         let start = |band: &&BandDocument| band.from.unwrap_or(f64::NEG_INFINITY);
         let severity = |band: Option<&BandDocument>| {
@@ -27,10 +29,10 @@ impl AdverseEnd {
     }
 }
 
-/// What each column of a model stands for, and what is said of it.
+/// The source and reason of each column of a model.
 #[derive(Debug)]
 pub struct ReasonTable {
-    /// By column, the place of its source.
+    /// By column, the index of its source.
     columns: Vec<u32>,
     sources: Vec<Source>,
 }
@@ -60,7 +62,8 @@ impl ReasonTable {
         table
     }
 
-    /// At most `most` reasons. What pushed the other way, not at all, or by no number is none; ties go by name.
+    /// At most `most` reasons. Omits contributions that are opposite, zero or not finite; breaks ties by
+    /// name.
     pub fn rank(
         &self,
         contributions: &[f64],

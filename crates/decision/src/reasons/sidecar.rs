@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 const BYTES_MAX: usize = 64 << 20;
 const COLUMNS_MAX: usize = 65_536;
 const TREES_MAX: usize = 20_000;
-/// Of all trees together.
+/// Maximum leaves of all trees together.
 const LEAVES_MAX: usize = 200_000;
 
 const FORMAT: &str = "flyball.trees/1";
@@ -18,10 +18,10 @@ const FORMAT: &str = "flyball.trees/1";
 pub(super) struct Sidecar {
     format: String,
     pub(super) columns: usize,
-    /// What the trees add up to, for people: "log-odds of class 1".
+    /// The meaning of the trees' sum, for people: "log-odds of class 1".
     #[serde(rename = "margin")]
     _margin: String,
-    /// What the sum of the trees starts from.
+    /// The start value of the trees' sum.
     pub(super) base: f64,
     pub(super) below: Below,
     pub(super) trees: Vec<TreeText>,
@@ -36,7 +36,7 @@ pub(super) enum Below {
     Only,
 }
 
-/// What a split makes of NaN, and whether zero counts as missing too.
+/// The handling of NaN in a split, and whether zero counts as missing too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Missing {
@@ -44,12 +44,14 @@ pub(super) enum Missing {
     Right,
     ZeroLeft,
     ZeroRight,
-    /// NaN is taken for 0 and compared.
+    /// NaN is treated as 0 and compared.
     AsZero,
 }
 
-/// Splits first: one entry of each list for each. A child that is not negative is a split that stands later in the
-/// lists; a negative one is the leaf -1 - child. The root is the first split, or the only leaf where there is no split.
+/// A tree as lists with one item for each split.
+///
+/// A non-negative child is a split that comes later in the lists; a negative one is the leaf -1 - child. The
+/// root is the first split, or the only leaf without splits.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TreeText {
@@ -58,15 +60,15 @@ pub(super) struct TreeText {
     pub(super) missing: Vec<Missing>,
     pub(super) left: Vec<i32>,
     pub(super) right: Vec<i32>,
-    /// The categories that go left, by split; such a split has the threshold 0 and sends NaN right.
+    /// The categories that go left, by split; such a split has threshold 0 and sends NaN right.
     #[serde(default)]
     pub(super) categories: BTreeMap<u32, Vec<u32>>,
     pub(super) value: Vec<f64>,
-    /// How much of the training data each leaf has seen; more than zero.
+    /// Training weight of each leaf; greater than zero.
     pub(super) cover: Vec<f64>,
 }
 
-/// The file's trees, or the first thing that is wrong, in words for whoever wrote it.
+/// Parses the file; the error names the first fault for the file's author.
 pub(super) fn read(bytes: &[u8]) -> Result<Sidecar, String> {
     if bytes.len() > BYTES_MAX {
         return Err(format!("a file of at most {BYTES_MAX} bytes; it has {}", bytes.len()));
@@ -114,7 +116,7 @@ fn check(tree: &TreeText, columns: usize) -> Result<(), String> {
     if !tree.threshold.iter().chain(&tree.value).all(|number| number.is_finite()) {
         return Err("thresholds and values that are finite".to_owned());
     }
-    // The upper end keeps sums and shares of covers far from overflow.
+    // The upper limit keeps sums and shares of covers far from overflow.
     if let Some(cover) = tree.cover.iter().find(|cover| !(**cover > 0.0 && **cover <= 1e18)) {
         return Err(format!("covers above 0; one is {cover}"));
     }
@@ -126,7 +128,7 @@ fn check_categories(tree: &TreeText) -> Result<(), String> {
     for (split, values) in &tree.categories {
         let place = *split as usize;
         if place >= tree.feature.len() {
-            return Err(format!("categories of splits that there are; {split} is none"));
+            return Err(format!("categories only of existing splits; {split} is not one"));
         }
         if tree.threshold[place] != 0.0 || tree.missing[place] != Missing::Right {
             return Err(format!(
@@ -141,7 +143,7 @@ fn check_categories(tree: &TreeText) -> Result<(), String> {
     Ok(())
 }
 
-/// Every split but the root and every leaf is the child of just one split that stands before it: a tree, without cycles.
+/// Checks that the splits form a tree: every split but the root, and every leaf, has one earlier parent.
 fn check_children(tree: &TreeText) -> Result<(), String> {
     let splits = tree.feature.len();
     let mut split_seen = vec![false; splits];
@@ -157,11 +159,11 @@ fn check_children(tree: &TreeText) -> Result<(), String> {
             Some(seen) if !*seen => *seen = true,
             _ => {
                 return Err(format!(
-                    "children that stand later and have one parent; split {parent} has {child}"
+                    "children that come later and have one parent; split {parent} has {child}"
                 ));
             }
         }
     }
-    // Two children for each split and none twice: nothing can be left over.
+    // Two children for each split and none twice: nothing can remain.
     Ok(())
 }

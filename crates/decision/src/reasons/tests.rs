@@ -1,4 +1,4 @@
-//! Contributions against Shapley's own definition, sidecars that are not as they should be, and the order of reasons.
+//! Contributions against Shapley's definition, invalid sidecars, and the order of reasons.
 
 use super::*;
 use crate::document::{PolicyDocument, ReasonsDocument};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 const FEATURES: usize = 4;
 
-/// A tree as one would draw it; what is compared with knows nothing of edges, points or integrals.
+/// A naive tree for comparison, without edges, points or integrals.
 #[derive(Clone, Debug)]
 enum Drawn {
     Leaf { value: f64, cover: f64 },
@@ -23,7 +23,7 @@ impl Drawn {
         }
     }
 
-    /// What is expected of the row where only the features in `known` take part.
+    /// The row's expected value with only the features in `known`.
     fn expected(&self, row: &[f64], known: u32) -> f64 {
         match self {
             Drawn::Leaf { value, .. } => *value,
@@ -46,7 +46,7 @@ impl Drawn {
         }
     }
 
-    /// The mean over all orders of the features of what each adds when its turn comes.
+    /// Each feature's mean added value over all orders.
     fn shapley(&self, row: &[f64]) -> Vec<f64> {
         let factorial = |n: u32| (1..=n).map(f64::from).product::<f64>();
         let all = FEATURES as u32;
@@ -186,7 +186,7 @@ proptest! {
     }
 }
 
-/// A chain of so many splits, each on the next of so many features.
+/// A chain of splits that cycles through the features.
 fn chain(splits: usize, features: usize) -> Json {
     let feature: Vec<_> = (0..splits).map(|split| split % features).collect();
     let right: Vec<_> = (1..splits as i64).chain([-(splits as i64) - 1]).collect();
@@ -221,7 +221,7 @@ fn categories_go_left_and_what_is_missing_negative_or_unknown_goes_right() {
         "categories": {"0": [0, 3, 40]}, "value": [1.0, -1.0], "cover": [1.0, 3.0]});
     let trees = Trees::read(sidecar(1, &[tree]).to_string().as_bytes()).unwrap();
     let side = |value: f64| (explained(&trees, &[value])[0] + trees.base() - 0.25).signum();
-    // LightGBM casts to a whole number towards zero: -0.5 is category 0.
+    // LightGBM truncates to a whole number: -0.5 is category 0.
     assert_eq!([0.0, 3.0, 3.9, 40.0, -0.5].map(side), [1.0; 5]);
     assert_eq!([1.0, 4.0, -1.0, f64::NAN, f64::INFINITY, 1e30].map(side), [-1.0; 6]);
 }
@@ -254,17 +254,17 @@ fn every_fault_of_a_sidecar_says_what_is_allowed() {
         (
             "/trees/0/right/0",
             json!(0),
-            "trees[0] with children that stand later and have one parent; split 0 has 0",
+            "trees[0] with children that come later and have one parent; split 0 has 0",
         ),
         (
             "/trees/0/right/0",
             json!(-1),
-            "trees[0] with children that stand later and have one parent; split 0 has -1",
+            "trees[0] with children that come later and have one parent; split 0 has -1",
         ),
         (
             "/trees/0/left/1",
             json!(-9),
-            "trees[0] with children that stand later and have one parent; split 1 has -9",
+            "trees[0] with children that come later and have one parent; split 1 has -9",
         ),
     ];
     assert!(Trees::read(good.to_string().as_bytes()).is_ok());

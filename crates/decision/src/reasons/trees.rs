@@ -1,32 +1,35 @@
-//! Exact contributions of a tree ensemble, path-dependent as TreeSHAP defines them and LightGBM's `pred_contrib` gives
-//! them: Shapley values of the game in which a feature that is left out follows the covers.
+//! Exact contributions of a tree ensemble: path-dependent TreeSHAP.
 //!
-//! The Shapley value is an integral (Owen's multilinear extension): with t the chance that a feature takes part, a leaf
-//! is reached with the product over the features on its path of `t * hot + (1 - t) * share`, where hot is 1 if the row
-//! satisfies all of the path's splits on it and share is the part of the covers that does. A feature's part is the
-//! integral of that product without it, times (hot - share). The products are polynomials of t, so few points of Gauss
-//! integrate them exactly, and all leaves below an edge are treated at once: two passes over the edges of each tree.
-//! Nothing is subtracted that was added before, so it is stable at every depth.
+//! They equal LightGBM's `pred_contrib`: Shapley values of the game in which an absent feature follows the
+//! covers.
+//!
+//! The Shapley value is an integral (Owen's multilinear extension). With t the probability that a feature
+//! takes part, a leaf is reached with the product over its path's features of `t * hot + (1 - t) * share`,
+//! where hot is 1 if the row satisfies all of the path's splits on the feature and share is the fraction of
+//! the covers that does. A feature's contribution is the integral of that product without it, times (hot -
+//! share). The products are polynomials of t, so a few Gauss points integrate them exactly, and all leaves
+//! below an edge are handled at once: two passes over the edges of each tree. No previous sum is subtracted,
+//! so it is stable at every depth.
 
 use super::quadrature;
 use super::sidecar::{self, Below, Missing, TreeText};
 use std::collections::VecDeque;
 
-/// Features on one path, repeated ones counted once: what the largest number of points integrates exactly.
+/// Maximum distinct features on one path: the most that the largest rule integrates exactly.
 const PATH_FEATURES_MAX: usize = 64;
 
-/// LightGBM takes what is this near to zero for zero.
+/// LightGBM treats values this close to zero as zero.
 const ZERO: f64 = 1e-35_f32 as f64;
-/// Splits on one path. Working out what came before on a path takes time by its length.
+/// Maximum splits on one path. Finding earlier splits of a feature takes time by its length.
 const DEPTH_MAX: usize = 512;
 
-/// A tree ensemble with everything that does not depend on a row worked out.
+/// A tree ensemble with everything precomputed that does not depend on a row.
 #[derive(Debug)]
 pub struct Trees {
     columns: usize,
     base: f64,
     below: Below,
-    /// By how many points their longest path needs.
+    /// By the points that their longest path needs.
     two: Group<2>,
     four: Group<4>,
     six: Group<6>,
@@ -35,7 +38,7 @@ pub struct Trees {
     thirty_two: Group<32>,
 }
 
-/// Memory that one call needs and the next uses again.
+/// Reusable memory of one call.
 #[derive(Debug, Default)]
 pub struct Workspace {
     left: Vec<bool>,
@@ -61,7 +64,7 @@ struct Rule<const N: usize> {
 #[derive(Debug)]
 struct Tree<const N: usize> {
     splits: Vec<Split>,
-    /// Level by level, left before right. Neighbours then do not wait for each other: a quarter less time.
+    /// Level by level, left before right. Neighbours then do not depend on each other: 25 % faster.
     edges: Vec<Edge>,
     /// For each edge, 1 / (t + (1 - t) * share); last, 1 / (1 - t).
     inverse: Vec<[f64; N]>,
@@ -72,25 +75,24 @@ struct Split {
     feature: u32,
     threshold: f64,
     missing: Missing,
-    /// In rising order; empty: the split compares.
+    /// In ascending order; empty: the split compares.
     categories: Box<[u32]>,
 }
 
-/// The way from a split to one of its children. Edge 0 leads to the root and belongs to no split: it is always hot, and
-/// its share is 1.
+/// The edge from a split to a child. Edge 0 leads to the root and has no split: always hot, share 1.
 #[derive(Debug)]
 struct Edge {
     above: u32,
     split: u32,
     feature: u32,
-    /// The nearest edge above it whose split is on the same feature; where there is none, edge 0.
+    /// The nearest ancestor edge on the same feature; edge 0 if there is none.
     previous: u32,
     left: bool,
-    /// The product of the covers' shares on this feature down to here.
+    /// The product of this feature's cover shares down to here.
     share: f64,
     /// 1 - share.
     gain: f64,
-    /// Of a leaf; else 1.
+    /// The leaf's value; 1 for other edges.
     value: f64,
     share_value: f64,
     /// The value times the share of this one step.
@@ -98,7 +100,7 @@ struct Edge {
 }
 
 impl Trees {
-    /// Reads and prepares a sidecar. The error says what is allowed, and what stands there instead.
+    /// Parses and prepares a sidecar. The error states what is allowed and what was found.
     pub fn read(bytes: &[u8]) -> Result<Trees, String> {
         let sidecar = sidecar::read(bytes)?;
         let mut trees = Trees {
@@ -124,9 +126,9 @@ impl Trees {
         let leaves = text.value.iter().zip(&text.cover);
         self.base += leaves.map(|(value, cover)| value * (cover / total)).sum::<f64>();
         let (edges, features) = edges(&text, &covers)?;
-        // The polynomial of a path has a degree of one less than its features: n points do for 2n of them.
+        // A path's polynomial has a degree of one less than its features: n points suffice for 2n of them.
         match features {
-            0 => {} // a tree of one leaf is all base
+            0 => {} // a tree with one leaf is only base
             1..=4 => self.two.add(text, edges),
             5..=8 => self.four.add(text, edges),
             9..=12 => self.six.add(text, edges),
@@ -142,13 +144,14 @@ impl Trees {
         self.columns
     }
 
-    /// The raw margin expected over the training data: with all contributions of a row, the row's raw margin.
+    /// The raw margin expected over the training data; adding a row's contributions gives its raw margin.
     pub fn base(&self) -> f64 {
         self.base
     }
 
-    /// Adds each column's contribution to `out`. `row` is as the model gets it: f32 where its tensor is FP32. Both are
-    /// as long as `columns()` says.
+    /// Adds each column's contribution to `out`.
+    ///
+    /// `row` is as the model receives it: f32 if its tensor is FP32. Both have `columns()` elements.
     pub fn contributions(&self, row: &[f64], work: &mut Workspace, out: &mut [f64]) {
         assert!(row.len() == self.columns && out.len() == self.columns, "rows have the sidecar's columns");
         self.two.contributions(self.below, row, work, out);
@@ -163,7 +166,7 @@ impl Trees {
 impl Split {
     fn goes_left(&self, value: f64, below: Below) -> bool {
         if !self.categories.is_empty() {
-            // Whole numbers towards zero, as LightGBM casts; what is too large saturates and is in no list.
+            // Truncated as LightGBM does; large values saturate and are in no list.
             let category = u32::try_from(value as i64);
             return !value.is_nan()
                 && category.is_ok_and(|value| self.categories.binary_search(&value).is_ok());
@@ -207,7 +210,7 @@ impl<const N: usize> Group<N> {
         self.trees.push(Tree { splits: splits.collect(), edges, inverse });
     }
 
-    /// What the points' values add up to is worked out once at the end, not for each edge.
+    /// Sums the points' values once at the end, not for each edge.
     fn contributions(&self, below: Below, row: &[f64], work: &mut Workspace, out: &mut [f64]) {
         if self.trees.is_empty() {
             return;
@@ -228,10 +231,10 @@ impl<const N: usize> Group<N> {
     }
 }
 
-// Which edges are hot is as good as random, and a branch that is guessed wrong costs more than all the arithmetic of an
-// edge: both passes choose between values, never between ways.
+// Hot edges are as good as random, and a mispredicted branch costs more than an edge's arithmetic: both
+// passes select values without branching.
 impl<const N: usize> Tree<N> {
-    /// How far each edge is reached at each point, and at a leaf that times its value.
+    /// Computes how far each edge is reached at each point; at a leaf, times its value.
     fn descend(&self, rule: &Rule<N>, work: &mut Workspace) {
         let cold = self.inverse.len() - 1;
         work.hot.resize(work.hot.len().max(self.edges.len()), true);
@@ -254,19 +257,19 @@ impl<const N: usize> Tree<N> {
         }
     }
 
-    /// The leaves below each edge added together, and the edge's feature gets its part of them.
+    /// Sums the leaves below each edge, and adds the edge's part to its feature.
     fn ascend(&self, work: &mut Workspace) {
         let cold = self.inverse.len() - 1;
         let (reach, _) = work.reach.as_chunks_mut::<N>();
         let (parts, _) = work.parts.as_chunks_mut::<N>();
         for (here, edge) in self.edges.iter().enumerate().skip(1).rev() {
             let below = reach[here];
-            // Backwards, the right edge comes before the left one, and its sum takes the place of what was there.
+            // In reverse, the right edge precedes the left one and overwrites the old sum.
             let kept = if edge.left { 1.0 } else { 0.0 };
             let above = &mut reach[edge.above as usize];
             *above = std::array::from_fn(|k| above[k] * kept + below[k]);
             let previous = edge.previous as usize;
-            // Below an edge that is cold for this feature, that edge has counted these leaves already.
+            // Below an edge that is cold for this feature, that edge has already counted these leaves.
             let (open, hot) = (work.hot[previous], work.hot[here]);
             let gain = if hot { edge.gain } else { -1.0 };
             let gain = if open { gain } else { 0.0 };
@@ -280,13 +283,13 @@ impl<const N: usize> Tree<N> {
     }
 }
 
-/// A child that is still to be walked to.
+/// A child that is still to be visited.
 struct Open {
     split: usize,
     left: bool,
     above: u32,
     depth: usize,
-    /// Distinct ones on the path down to its split.
+    /// Distinct features on the path to its split.
     features: usize,
 }
 
@@ -354,7 +357,7 @@ fn previous(edges: &[Edge], above: u32, feature: u32) -> u32 {
     at
 }
 
-/// Children stand after their parents, so from the back every cover is known when it is asked for.
+/// Children come after their parents, so in reverse every cover is known when needed.
 fn split_covers(text: &TreeText) -> Vec<f64> {
     let mut covers = vec![0.0; text.feature.len()];
     for split in (0..covers.len()).rev() {

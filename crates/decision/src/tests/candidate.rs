@@ -1,16 +1,16 @@
-//! A candidate beside the decision that it is to replace.
+//! A candidate added to the decision that it may replace.
 
 use super::good::{document, with};
 use crate::{CANDIDATE, DecisionDocument, ModelFacts, Program, Rows};
 use flyball_core::snapshot::SnapshotFaults;
-use flyball_core::{DataType, Scalar, TakeRows, TensorSpec};
+use flyball_core::{DataType, RowSink, Scalar, TensorSpec};
 use serde_json::{Value as Json, json};
 
 fn read(document: &Json) -> DecisionDocument {
     DecisionDocument::read(document).expect("a document")
 }
 
-/// The good document with other models under the same names, as version 3 and 4.
+/// The good document with other models under the same names, as versions 3 and 4.
 fn candidate() -> Json {
     let mut document = document();
     document["models"][0]["version"] = json!("3");
@@ -39,7 +39,8 @@ fn compile(document: &DecisionDocument) -> Result<Program, SnapshotFaults> {
 }
 
 fn tried(share: f64, shadow: bool) -> Program {
-    let document = read(&document()).trying(&read(&candidate()), share, shadow).expect("it may be tried");
+    let document =
+        read(&document()).with_candidate(&read(&candidate()), share, shadow).expect("it may be tried");
     compile(&document).unwrap_or_else(|faults| panic!("{faults}"))
 }
 
@@ -62,7 +63,7 @@ fn what_is_the_same_has_the_same_digest_and_the_whole_has_another() {
     assert_ne!(plain.document_digest, tried.document_digest);
 }
 
-/// How many of so many keys go to each variant.
+/// How many of the keys go to each variant.
 fn shares(program: &Program, keys: usize) -> Vec<usize> {
     let mut counts = vec![0; program.variants.len()];
     let mut rows = Rows::default();
@@ -106,7 +107,8 @@ fn scores_that_its_models_take_are_the_candidates_own() {
         document["remedies"] = json!({});
         read(&document)
     };
-    let tried = variants(document()).trying(&variants(candidate()), 0.5, false).expect("it may be tried");
+    let tried =
+        variants(document()).with_candidate(&variants(candidate()), 0.5, false).expect("it may be tried");
     let second = tried.models.last().expect("models");
     assert_eq!(second.name, "candidate.second");
     assert_eq!(second.inputs[0].columns, ["candidate.first.score", "spent", "amount_items"]);
@@ -125,13 +127,14 @@ fn a_candidate_that_differs_in_anything_else_is_refused_with_what_differs() {
         ("/event_time", json!(null), "event_time"),
         ("/variants/-", json!({"name": "third", "models": ["first"], "weights": {"first": 1.0}}), "variants"),
     ] {
-        let faults = read(&document()).trying(&read(&with(pointer, value)), 0.1, false).expect_err(pointer);
+        let faults =
+            read(&document()).with_candidate(&read(&with(pointer, value)), 0.1, false).expect_err(pointer);
         assert_eq!(faults.0.iter().map(|fault| fault.path.as_str()).collect::<Vec<_>>(), [path]);
         assert!(faults.to_string().contains("models alone"), "{faults}");
     }
     let mut other = candidate();
     other["models"][0]["name"] = json!("renamed");
-    let faults = read(&document()).trying(&read(&other), 0.1, false).expect_err("a model is missing");
+    let faults = read(&document()).with_candidate(&read(&other), 0.1, false).expect_err("a model is missing");
     assert_eq!(faults.0[0].path, "models.first");
 }
 
@@ -143,13 +146,14 @@ fn a_decision_that_calls_a_variant_so_itself_has_no_room_for_one() {
         document["remedies"] = json!({});
         read(&document)
     };
-    let faults = named(document()).trying(&named(candidate()), 0.1, false).expect_err("the name is taken");
+    let faults =
+        named(document()).with_candidate(&named(candidate()), 0.1, false).expect_err("the name is taken");
     assert_eq!(faults.0[0].path, "variants.candidate");
 }
 
 #[test]
 fn shares_that_come_to_more_than_all_are_refused() {
-    let tried = read(&document()).trying(&read(&candidate()), 0.9, false).expect("a document");
+    let tried = read(&document()).with_candidate(&read(&candidate()), 0.9, false).expect("a document");
     let faults = compile(&tried).expect_err("0.25 and 0.9");
     assert_eq!(faults.0[0].path, "route.split");
 }

@@ -1,4 +1,4 @@
-//! Each transform against what it says it computes, over numbers and texts of every kind.
+//! Each transform against its definition, over numbers and texts of every kind.
 
 use super::good::{columns_of, columns_program};
 use flyball_core::Scalar;
@@ -7,7 +7,8 @@ use serde_json::{Value as Json, json};
 
 use Scalar::{Bool, Float, Int, Null, Text};
 
-/// The columns of a row after these transforms. The fields: numbers x, y; int n; bool b; texts s, t; category c; time at.
+/// A row's columns after these transforms. Fields: numbers x, y; int n; bool b; texts s, t; category c; time
+/// at.
 fn after(transforms: Json, columns: &[&str], fields: &[(&str, Scalar<'_>)]) -> Vec<f64> {
     columns_of(&columns_program(&input(), &transforms, columns).expect("compiles"), fields)
 }
@@ -114,7 +115,7 @@ fn date_parts_are_in_utc_and_monday_is_zero() {
 
 #[test]
 fn a_hash_is_murmur3_as_others_compute_it() {
-    // From the reference implementation's own test vectors.
+    // Test vectors of the reference implementation.
     let vectors: [(&str, u32); 4] =
         [("", 0), ("a", 0x3c25_69b2), ("abc", 0xb3dd_93fa), ("Hello, world!", 0xc036_3e43)];
     let hash = json!([{"op": "hash", "of": ["s"], "buckets": u32::MAX}]);

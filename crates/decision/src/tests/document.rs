@@ -1,4 +1,4 @@
-//! What is refused when a decision is compiled, and at which of the author's paths.
+//! Faults of a decision's document, and their paths.
 
 use super::good::{compile, document, good, paths, with};
 use crate::DecisionDocument;
@@ -140,7 +140,7 @@ fn every_fault_is_told_at_once() {
 #[test]
 fn a_slip_in_a_name_is_answered_with_the_name_that_was_meant() {
     let faults = compile(&with("/transforms/1/of", json!(["amuont"]))).expect_err("no such column");
-    assert_eq!(faults.0[0].allowed, "a column that is there by now; did you mean 'amount'?");
+    assert_eq!(faults.0[0].allowed, "a column that exists at this point; did you mean 'amount'?");
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! A decision that uses every part of the document, and the models that it is compiled against.
+//! A decision that uses every part of the document, and its models.
 
 use crate::{DecisionDocument, ModelFacts, Program, Rows, Scores, Scratch};
 use flyball_core::snapshot::SnapshotFaults;
-use flyball_core::{DataType, Scalar, TakeRows, TensorSpec};
+use flyball_core::{DataType, RowSink, Scalar, TensorSpec};
 use serde_json::{Value as Json, json};
 
 pub(super) fn document() -> Json {
@@ -85,7 +85,7 @@ pub(super) fn good() -> Program {
     compile(&document()).expect("the good document compiles")
 }
 
-/// What each fault says of its place.
+/// The path of each fault.
 pub(super) fn paths(document: &Json) -> Vec<String> {
     match compile(document) {
         Ok(_) => Vec::new(),
@@ -93,7 +93,7 @@ pub(super) fn paths(document: &Json) -> Vec<String> {
     }
 }
 
-/// The good document with the value at a pointer set; null takes it away.
+/// The good document with the value at a pointer replaced; null removes it.
 pub(super) fn with(pointer: &str, value: Json) -> Json {
     let mut document = document();
     let (parent, key) = pointer.rsplit_once('/').expect("a pointer");

@@ -1,12 +1,12 @@
-//! Documents that someone changed anywhere: each compiles or is refused with a path, and none makes the compiler panic.
+//! Documents with random changes: each compiles or has a fault with a path, and none panics.
 
 use super::good::{compile, document, good};
 use crate::Rows;
-use flyball_core::{Scalar, TakeRows};
+use flyball_core::{RowSink, Scalar};
 use proptest::prelude::*;
 use serde_json::{Value as Json, json};
 
-/// Every place of a document, as a pointer.
+/// All JSON pointers of a document.
 fn pointers(value: &Json, at: &str, out: &mut Vec<String>) {
     out.push(at.to_owned());
     match value {
@@ -23,9 +23,9 @@ enum Mutation {
     Set(Json),
     Remove,
     Twice,
-    /// Another place of the document is put here.
+    /// Another part of the document is copied here.
     Copy(prop::sample::Index),
-    /// A number or a text is changed a little.
+    /// Slightly changes a number or a text.
     Nudge(u8),
 }
 

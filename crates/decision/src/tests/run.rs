@@ -1,9 +1,9 @@
-//! From rows to tensors, from outputs to scores, and which variant they are for.
+//! From rows to tensors, from outputs to scores, and the choice of variant.
 
 use super::good::{compile, document, good, row, with};
 use crate::{CompiledReaction, FeatureFact, Origin, Program, Rows, Scores, Scratch, Value};
 use bytes::Bytes;
-use flyball_core::{DataType, FaultKind, Scalar, TakeRows, Tensor, TensorData};
+use flyball_core::{DataType, FaultKind, RowSink, Scalar, Tensor, TensorData};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -24,7 +24,7 @@ fn output(shape: &[i64], values: &[f32]) -> Tensor {
     }
 }
 
-/// `count` rows, each with another amount and country.
+/// `count` rows with different amounts and countries.
 fn many(program: &Program, rows: &mut Rows, count: usize) {
     program.begin(rows);
     let mut reader = program.reader(rows);

@@ -1,7 +1,7 @@
-//! The columns there are while transforms are compiled: under which name, of which kind, from which field or feature.
+//! The columns known while compiling transforms: name, kind and source.
 
 use super::map::Map;
-use super::step::{Read, Step, Tell};
+use super::step::{Step, TextToNumber, TimeToNumber};
 use super::{COLUMNS_MAX, MADE_MAX, Transforms};
 use crate::faults::Faults;
 use crate::field::Field;
@@ -12,10 +12,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-/// Bytes of text that the steps may make for one row, all together; a cross of crosses grows fast.
+/// Maximum text bytes that steps make for one row; a cross of crosses grows fast.
 const MADE_BYTES_MAX: usize = 1 << 20;
 
-/// Where a column is computed.
+/// The register of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Register {
     Number(usize),
@@ -26,14 +26,14 @@ pub(crate) enum Register {
 #[derive(Clone, Debug)]
 pub(crate) struct Column {
     pub(crate) register: Register,
-    /// Numbers that are whole.
+    /// Whole numbers only.
     pub(super) whole: bool,
     pub(crate) may_miss: bool,
-    /// The slot, where texts are the values of a category.
+    /// The slot, if the texts are category values.
     pub(super) category: Option<usize>,
-    /// Bytes of a text at most.
+    /// Maximum bytes of a text.
     pub(super) bytes_max: usize,
-    /// The field or feature that it comes from; of a cross of several, its own name.
+    /// The source field or feature; for a cross of several, its own name.
     pub(crate) source: Arc<str>,
 }
 
@@ -51,13 +51,13 @@ pub(super) struct Build<'f> {
     pub(super) faults: &'f mut Faults,
     steps: Vec<Step>,
     columns: HashMap<String, Column>,
-    /// By slot, the values of those that are categories.
+    /// By slot, the values of categories.
     categories: Vec<Arc<[String]>>,
     constants: Vec<Arc<str>>,
     /// Columns of numbers, texts and times so far.
     sizes: [usize; 3],
     made_bytes: usize,
-    /// Values that tables of texts may still have.
+    /// Remaining values of text tables.
     pub(super) values_left: usize,
 }
 
@@ -80,12 +80,12 @@ impl<'f> Build<'f> {
         Transforms { steps, columns, categories, constants, sizes, lines }
     }
 
-    /// The values of a column that is a category; else none.
+    /// The values of a category column; else empty.
     pub(super) fn category(&self, column: &Column) -> Arc<[String]> {
         column.category.map_or_else(|| Arc::from([]), |slot| Arc::clone(&self.categories[slot]))
     }
 
-    /// The column that a field or feature is at first. Slots come in order.
+    /// Adds the initial column of a field or feature. Slots come in order.
     pub(super) fn load(&mut self, slot: usize, field: &Field) {
         let register = match field.kind {
             Kind::Bool | Kind::Int | Kind::Float => self.new_number(1),
@@ -125,7 +125,7 @@ impl<'f> Build<'f> {
         Register::Time(self.sizes[2] - 1)
     }
 
-    /// The columns `of` a transform, each with its place in the list; those that are not there are faults.
+    /// The columns `of` a transform with their indexes; unknown ones are faults.
     pub(super) fn columns(&mut self, path: &str, of: &[String]) -> Vec<(usize, String, Column)> {
         let path = format!("{path}.of");
         if of.is_empty() || of.len() > COLUMNS_MAX {
@@ -141,13 +141,17 @@ impl<'f> Build<'f> {
                 found.push((place, name.clone(), column.clone()));
             } else {
                 let near = did_you_mean(name, self.columns.keys().map(String::as_str));
-                self.faults.add(path.as_str(), name.as_str(), format!("a column that is there by now{near}"));
+                self.faults.add(
+                    path.as_str(),
+                    name.as_str(),
+                    format!("a column that exists at this point{near}"),
+                );
             }
         }
         found
     }
 
-    /// Whether there is room for `count` columns more; else it is a fault.
+    /// Checks for room for `count` more columns; else adds a fault.
     pub(super) fn room(&mut self, path: &str, count: usize) -> bool {
         let made: usize = self.sizes.iter().sum();
         let fits =
@@ -159,7 +163,7 @@ impl<'f> Build<'f> {
         fits
     }
 
-    /// The same for texts that a step makes, so many bytes of them for a row.
+    /// Checks for room for this many text bytes a row; else adds a fault.
     pub(super) fn room_for_text(&mut self, path: &str, bytes: usize) -> bool {
         self.made_bytes = self.made_bytes.saturating_add(bytes);
         let fits = self.made_bytes <= MADE_BYTES_MAX;
@@ -180,7 +184,7 @@ impl<'f> Build<'f> {
         self.constants.len() as u32 - 1
     }
 
-    /// A number column made of another by `map`, not yet under a name.
+    /// A number column computed by `map`, without a name yet.
     pub(super) fn map(&mut self, of: usize, map: Map) -> Register {
         let register = self.new_number(1);
         if let Register::Number(into) = register {
@@ -189,18 +193,18 @@ impl<'f> Build<'f> {
         register
     }
 
-    pub(super) fn read(&mut self, of: usize, read: Read) -> Register {
+    pub(super) fn read(&mut self, of: usize, read: TextToNumber) -> Register {
         let register = self.new_number(1);
         if let Register::Number(into) = register {
-            self.push(Step::Read { of, into, read });
+            self.push(Step::TextToNumber { of, into, read });
         }
         register
     }
 
-    pub(super) fn tell(&mut self, of: usize, tell: Tell) -> Register {
+    pub(super) fn tell(&mut self, of: usize, tell: TimeToNumber) -> Register {
         let register = self.new_number(1);
         if let Register::Number(into) = register {
-            self.push(Step::Tell { of, into, tell });
+            self.push(Step::TimeToNumber { of, into, tell });
         }
         register
     }
@@ -213,7 +217,7 @@ impl<'f> Build<'f> {
         register
     }
 
-    /// Puts a column in the place of what had its name.
+    /// Replaces the column of that name.
     pub(super) fn replace(&mut self, name: &str, column: Column) {
         self.columns.insert(name.to_owned(), column);
     }
@@ -222,7 +226,7 @@ impl<'f> Build<'f> {
         self.columns.remove(name);
     }
 
-    /// Puts a column under a name that must be free.
+    /// Adds a column under an unused name.
     pub(super) fn add(&mut self, path: &str, name: String, column: Column) {
         match self.columns.entry(name) {
             Entry::Vacant(entry) => _ = entry.insert(column),
@@ -257,7 +261,7 @@ impl<'f> Build<'f> {
         }
     }
 
-    /// Whether a list has one entry for each column; else it is a fault.
+    /// Checks that a list has one item for each column; else adds a fault.
     pub(super) fn as_long(&mut self, path: &str, key: &str, length: usize, of: usize) -> bool {
         if length != of {
             self.faults.add(format!("{path}.{key}"), length, format!("{of}, one for each column"));
@@ -265,7 +269,7 @@ impl<'f> Build<'f> {
         length == of
     }
 
-    /// Whether these are finite; else it is a fault.
+    /// Checks that the numbers are finite; else adds a fault.
     pub(super) fn finite(&mut self, path: &str, key: &str, numbers: impl IntoIterator<Item = f64>) -> bool {
         let odd = numbers.into_iter().find(|number| !number.is_finite());
         if let Some(odd) = odd {

@@ -2,7 +2,7 @@
 
 use super::build::{Build, Column, Register};
 use super::coding::Coding;
-use super::step::{Read, Step};
+use super::step::{Step, TextToNumber};
 use crate::field::TextMap;
 use crate::schema::VALUES_MAX;
 use std::collections::{BTreeMap, HashSet};
@@ -42,7 +42,7 @@ pub(super) fn ordinal(
     };
     let whole = unknown.fract() == 0.0;
     reads(path, of, sound, whole, build, |place, category| {
-        Read::Code(Coding::new(table(place), category), unknown)
+        TextToNumber::Code(Coding::new(table(place), category), unknown)
     });
 }
 
@@ -63,7 +63,7 @@ pub(super) fn encode(
         table.collect::<TextMap<f64>>()
     };
     reads(path, of, sound, false, build, |place, category| {
-        Read::Code(Coding::new(table(place), category), default[place])
+        TextToNumber::Code(Coding::new(table(place), category), default[place])
     });
 }
 
@@ -71,17 +71,17 @@ pub(super) fn hash(path: &str, of: &[String], buckets: u32, build: &mut Build<'_
     if buckets == 0 {
         build.faults.add(format!("{path}.buckets"), 0, "at least 1");
     }
-    reads(path, of, buckets > 0, true, build, |_, _| Read::Hash(buckets));
+    reads(path, of, buckets > 0, true, build, |_, _| TextToNumber::Hash(buckets));
 }
 
-/// Texts, each read as a number in its place. `read` gets the place and the values of the category, if it is one.
+/// Replaces texts by numbers. `read` gets the index and the category's values, if any.
 fn reads(
     path: &str,
     of: &[String],
     sound: bool,
     whole: bool,
     build: &mut Build<'_>,
-    read: impl Fn(usize, &[String]) -> Read,
+    read: impl Fn(usize, &[String]) -> TextToNumber,
 ) {
     for (place, name, column) in build.columns(path, of) {
         let Some(text) = build.text(path, &name, &column) else { continue };
@@ -93,7 +93,7 @@ fn reads(
     }
 }
 
-/// Whether there is a list of values for each column, each value once.
+/// Checks for one list of values for each column, without duplicates.
 fn lists(path: &str, of: &[String], values: &[Vec<String>], build: &mut Build<'_>) -> bool {
     let mut sound = build.as_long(path, "values", values.len(), of.len());
     sound &= at_most_values(path, "values", values.iter().map(Vec::len).sum(), build);

@@ -1,12 +1,12 @@
-//! A table from texts to numbers, for ordinal, one-hot and target encoding. Of a category it is a list by place.
+//! A table from texts to numbers, for ordinal, one-hot and target encoding. A list by index for categories.
 
-use super::frame::{Cell, Words};
+use super::frame::{Cell, TextPool};
 use crate::field::TextMap;
 
 #[derive(Clone, Debug)]
 pub(super) struct Coding<T> {
     by_text: TextMap<T>,
-    /// By the place of the category's value; empty where the column is no category.
+    /// By the index of the category's value; empty for other columns.
     by_place: Box<[Option<T>]>,
 }
 
@@ -16,8 +16,8 @@ impl<T: Copy> Coding<T> {
         Coding { by_text, by_place }
     }
 
-    /// None for a text that is not in the table. The outer none: missing.
-    pub(super) fn get(&self, cell: Cell, words: &Words<'_>) -> Option<Option<T>> {
+    /// None for a text outside the table. The outer none: missing.
+    pub(super) fn get(&self, cell: Cell, words: &TextPool<'_>) -> Option<Option<T>> {
         match cell {
             Cell::Category(_, place) if !self.by_place.is_empty() => Some(self.by_place[place as usize]),
             cell => words.text(cell).map(|text| self.by_text.get(text).copied()),

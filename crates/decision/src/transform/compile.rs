@@ -1,8 +1,8 @@
-//! Each transform of the document becomes steps; what does not fit its columns is a fault at the author's path.
+//! Compiles each transform of the document into steps; reports faults at the author's path.
 
 use super::build::{Build, Column, Register};
 use super::map::Map;
-use super::step::{Read, Step, Tell};
+use super::step::{Step, TextToNumber, TimeToNumber};
 use super::{codes, numbers};
 use crate::document::{CastTo, DatePart, TransformDocument as T};
 use crate::field::{Constant, Field, scalar};
@@ -30,7 +30,7 @@ pub(super) fn transform(document: &T, path: &str, build: &mut Build<'_>) {
     }
 }
 
-/// Digits and sign of a whole number.
+/// Maximum digits and sign of a whole number.
 const PRINTED_BYTES_MAX: usize = 20;
 
 fn impute(path: &str, of: &[String], values: &[Json], indicator: bool, build: &mut Build<'_>) {
@@ -57,7 +57,7 @@ fn impute(path: &str, of: &[String], values: &[Json], indicator: bool, build: &m
     }
 }
 
-/// The column with `value` where it was missing, and the one that says where it was.
+/// The column with `value` where it was missing, and the missing indicator.
 fn imputed(
     column: &Column,
     value: &Json,
@@ -78,7 +78,7 @@ fn imputed(
             (Column { register, whole, ..column.clone() }, missing)
         }
         (Register::Text(of), Scalar::Text(text)) => {
-            let missing = indicator.then(|| build.read(of, Read::Missing));
+            let missing = indicator.then(|| build.read(of, TextToNumber::Missing));
             let (register, constant) = (build.new_text(), build.constant(text));
             if let Register::Text(into) = register {
                 build.push(Step::ImputeText { of, into, constant });
@@ -90,7 +90,7 @@ fn imputed(
             let Constant::Plain(Value::Time(nanos)) = Field::plain(Kind::Time).constant(value)? else {
                 return None;
             };
-            let missing = indicator.then(|| build.tell(of, Tell::Missing));
+            let missing = indicator.then(|| build.tell(of, TimeToNumber::Missing));
             (Column { register: build.impute_time(of, nanos), ..column.clone() }, missing)
         }
         _ => return None,
@@ -108,12 +108,12 @@ fn cast(path: &str, of: &[String], to: CastTo, build: &mut Build<'_>) {
             (Register::Number(of), CastTo::Int) => Some(mapped(of, Map::Truncate, &column, build)),
             (Register::Number(of), CastTo::Bool) => Some(mapped(of, Map::Truth, &column, build)),
             (Register::Text(of), CastTo::Float | CastTo::Int) => {
-                let register = build.read(of, Read::Parse);
+                let register = build.read(of, TextToNumber::Parse);
                 let read = Column { register, may_miss: true, category: None, ..column.clone() };
                 Some(truncated(read, to, build))
             }
             (Register::Time(of), CastTo::Float | CastTo::Int) => {
-                let told = Column { register: build.tell(of, Tell::Seconds), ..column.clone() };
+                let told = Column { register: build.tell(of, TimeToNumber::Seconds), ..column.clone() };
                 Some(truncated(told, to, build))
             }
             _ => None,
@@ -214,7 +214,7 @@ fn date_parts(path: &str, of: &[String], parts: &[DatePart], build: &mut Build<'
         }
         build.remove(&name);
         for part in parts {
-            let register = build.tell(time, Tell::Part(*part));
+            let register = build.tell(time, TimeToNumber::Part(*part));
             let made = Column { register, whole: true, ..column.clone() };
             build.add(path, format!("{name}.{}", part.label()), made);
         }
@@ -223,7 +223,7 @@ fn date_parts(path: &str, of: &[String], parts: &[DatePart], build: &mut Build<'
 
 /// A line for `flyball plan`.
 pub(super) fn described(document: &T) -> String {
-    /// Columns that are named.
+    /// Maximum columns named.
     const NAMED: usize = 8;
     let (op, of) = match document {
         T::Impute { of, .. } => ("impute", of),

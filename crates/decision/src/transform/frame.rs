@@ -1,17 +1,17 @@
-//! The columns of a few rows while they are computed: one behind the other, each as long as there are rows.
+//! The columns of a few rows during computation: consecutive, each one row long.
 
 use super::Transforms;
 use crate::rows::Rows;
 use crate::value::TextRef;
 
-/// A text of a column, wherever it lies.
+/// A reference to a text of a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Cell {
     #[default]
     Missing,
     /// In the request.
     Row(TextRef),
-    /// A value of a category, by slot and place.
+    /// A value of a category, by slot and index.
     Category(u32, u32),
     /// In the document.
     Constant(u32),
@@ -29,7 +29,7 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Room for so many columns. What stood there stays: every step writes before another reads.
+    /// Reserves this many columns. Old contents stay: every step writes before another reads.
     pub(super) fn begin(&mut self, rows: usize, [numbers, texts, times]: [usize; 3]) {
         self.rows = rows;
         self.made.clear();
@@ -62,7 +62,7 @@ impl Frame {
         &mut self.times[column * self.rows..][..self.rows]
     }
 
-    /// A column and, for writing, one behind it.
+    /// A column, and a later one for writing.
     pub(super) fn numbers_from(&mut self, of: usize, into: usize) -> (&[f64], &mut [f64]) {
         let (before, behind) = self.numbers.split_at_mut(into * self.rows);
         (&before[of * self.rows..][..self.rows], &mut behind[..self.rows])
@@ -75,17 +75,17 @@ fn enlarge<T: Clone + Default>(column: &mut Vec<T>, length: usize) {
     }
 }
 
-/// Where the texts of cells are.
+/// The memory that cell texts refer to.
 #[derive(Clone, Copy)]
-pub(crate) struct Words<'a> {
+pub(crate) struct TextPool<'a> {
     pub(crate) transforms: &'a Transforms,
     pub(crate) rows: &'a Rows,
     pub(crate) made: &'a str,
 }
 
-impl<'a> Words<'a> {
-    pub(crate) fn new(transforms: &'a Transforms, rows: &'a Rows, frame: &'a Frame) -> Words<'a> {
-        Words { transforms, rows, made: &frame.made }
+impl<'a> TextPool<'a> {
+    pub(crate) fn new(transforms: &'a Transforms, rows: &'a Rows, frame: &'a Frame) -> TextPool<'a> {
+        TextPool { transforms, rows, made: &frame.made }
     }
 
     pub(crate) fn text(&self, cell: Cell) -> Option<&'a str> {

@@ -1,5 +1,7 @@
-//! Steps from one number to another. Each says its arithmetic exactly: f64 throughout, every operation rounded once, never
-//! fused, so that NumPy's answer is the same to the last bit (of logarithms: to the last place).
+//! Steps from number to number, with exactly specified arithmetic.
+//!
+//! f64 throughout, every operation rounded once, never fused, so that NumPy's result is bit-identical
+//! (logarithms: to the last place).
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Map {
@@ -15,11 +17,11 @@ pub(super) enum Map {
     Scale { factor: f64, offset: f64 },
     /// x - mean, rounded, / scale.
     Standardize { mean: f64, scale: f64 },
-    /// The C library's log; of 0 −∞, of less than 0 NaN.
+    /// The C library's log; of 0 −∞, of negatives NaN.
     Log,
     /// The C library's log1p.
     Log1p,
-    /// The bound where x is beyond it.
+    /// The bound if x is beyond it.
     Clip { min: f64, max: f64 },
     /// How many edges are at or below x. They ascend.
     Bucket(Box<[f64]>),

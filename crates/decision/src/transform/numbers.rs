@@ -1,4 +1,4 @@
-//! Transforms from numbers to numbers, each column in its place.
+//! Transforms from numbers to numbers, column by column.
 
 use super::build::{Build, Column};
 use super::map::Map;
@@ -42,12 +42,12 @@ pub(super) fn clip(path: &str, of: &[String], min: Option<f64>, max: Option<f64>
     maps(path, of, sound, false, |_| Map::Clip { min: low, max: high }, build);
 }
 
-/// The same map for every column.
+/// Applies the same map to every column.
 pub(super) fn each(path: &str, of: &[String], map: &Map, build: &mut Build<'_>) {
     maps(path, of, true, false, |_| map.clone(), build);
 }
 
-/// Whether two lists have a finite number for each column.
+/// Checks that two lists have a finite number for each column.
 fn pairs(
     path: &str,
     of: &[String],
@@ -61,7 +61,7 @@ fn pairs(
         & build.finite(path, other, others.iter().copied())
 }
 
-/// Numbers, each mapped in its place.
+/// Replaces each number column by its mapped one.
 fn maps(
     path: &str,
     of: &[String],

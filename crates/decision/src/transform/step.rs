@@ -1,9 +1,9 @@
-//! One step of the compiled transforms: what it reads, where it writes, how it runs over the rows of a frame.
+//! One compiled transform step: its inputs, its output, and its execution over a frame.
 
 use super::Transforms;
 use super::build::Register;
 use super::coding::Coding;
-use super::frame::{Cell, Frame, Words};
+use super::frame::{Cell, Frame, TextPool};
 use super::map::Map;
 use crate::document::DatePart;
 use crate::field::seconds_of;
@@ -11,7 +11,7 @@ use crate::rows::Rows;
 use crate::value::{TextRef, Value};
 use jiff::{Timestamp, civil, tz::Offset};
 
-/// `of` and `into` are columns of the kind that the step reads and writes; `into` lies behind `of`.
+/// `of` and `into` are columns of the kinds that the step reads and writes; `into` comes after `of`.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     Number {
@@ -51,10 +51,10 @@ pub(super) enum Step {
         of: Box<[usize]>,
         into: usize,
     },
-    Read {
+    TextToNumber {
         of: usize,
         into: usize,
-        read: Read,
+        read: TextToNumber,
     },
     OneHot {
         of: usize,
@@ -67,18 +67,18 @@ pub(super) enum Step {
         into: usize,
         nanos: i64,
     },
-    Tell {
+    TimeToNumber {
         of: usize,
         into: usize,
-        tell: Tell,
+        tell: TimeToNumber,
     },
 }
 
 /// From a text to a number.
 #[derive(Clone, Debug)]
-pub(super) enum Read {
+pub(super) enum TextToNumber {
     Missing,
-    /// As Rust parses an f64; what is no finite number is missing.
+    /// As Rust parses an f64; anything not finite is missing.
     Parse,
     /// The number in the table, else this one.
     Code(Coding<f64>, f64),
@@ -88,7 +88,7 @@ pub(super) enum Read {
 
 /// From a time to a number.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Tell {
+pub(super) enum TimeToNumber {
     Missing,
     /// Nanoseconds as f64 / 1e9.
     Seconds,
@@ -102,8 +102,8 @@ impl Step {
             Step::Number { into, .. }
             | Step::Map { into, .. }
             | Step::Product { into, .. }
-            | Step::Read { into, .. }
-            | Step::Tell { into, .. } => (Register::Number(*into), 1),
+            | Step::TextToNumber { into, .. }
+            | Step::TimeToNumber { into, .. } => (Register::Number(*into), 1),
             Step::Text { into, .. }
             | Step::Print { into, .. }
             | Step::ImputeText { into, .. }
@@ -122,10 +122,10 @@ impl Step {
             Step::Map { of, .. } | Step::Print { of, .. } => vec![Register::Number(*of)],
             Step::Product { of, .. } => of.iter().map(|of| Register::Number(*of)).collect(),
             Step::Join { of, .. } => of.iter().map(|of| Register::Text(*of)).collect(),
-            Step::ImputeText { of, .. } | Step::Read { of, .. } | Step::OneHot { of, .. } => {
+            Step::ImputeText { of, .. } | Step::TextToNumber { of, .. } | Step::OneHot { of, .. } => {
                 vec![Register::Text(*of)]
             }
-            Step::ImputeTime { of, .. } | Step::Tell { of, .. } => vec![Register::Time(*of)],
+            Step::ImputeTime { of, .. } | Step::TimeToNumber { of, .. } => vec![Register::Time(*of)],
         }
     }
 
@@ -168,9 +168,9 @@ impl Step {
                     frame.texts_mut(*into)[row] = joined;
                 }
             }
-            Step::Read { of, into, read } => {
+            Step::TextToNumber { of, into, read } => {
                 for row in 0..which.len() {
-                    let words = Words::new(transforms, rows, frame);
+                    let words = TextPool::new(transforms, rows, frame);
                     let number = read.number(frame.texts(*of)[row], &words);
                     frame.numbers_mut(*into)[row] = number;
                 }
@@ -178,7 +178,7 @@ impl Step {
             Step::OneHot { of, into, count, places } => {
                 (0..*count).for_each(|place| frame.numbers_mut(into + place).fill(0.0));
                 for row in 0..which.len() {
-                    let words = Words::new(transforms, rows, frame);
+                    let words = TextPool::new(transforms, rows, frame);
                     if let Some(Some(place)) = places.get(frame.texts(*of)[row], &words) {
                         frame.numbers_mut(into + place as usize)[row] = 1.0;
                     }
@@ -189,7 +189,7 @@ impl Step {
                     frame.times_mut(*into)[row] = frame.times(*of)[row].or(Some(*nanos));
                 }
             }
-            Step::Tell { of, into, tell } => {
+            Step::TimeToNumber { of, into, tell } => {
                 for row in 0..which.len() {
                     let number = tell.number(frame.times(*of)[row]);
                     frame.numbers_mut(*into)[row] = number;
@@ -244,7 +244,7 @@ fn print(frame: &mut Frame, of: usize, into: usize, rows: usize) {
 }
 
 fn join(transforms: &Transforms, rows: &Rows, frame: &mut Frame, of: &[usize], row: usize) -> Cell {
-    // Taken out, so that what was made before can be read while this is made.
+    // Taken out, so that earlier texts can be read while new ones are made.
     let mut made = std::mem::take(&mut frame.made);
     let start = made.len();
     for (place, of) in of.iter().enumerate() {
@@ -255,7 +255,7 @@ fn join(transforms: &Transforms, rows: &Rows, frame: &mut Frame, of: &[usize], r
             Cell::Made(TextRef { start, length }) => {
                 made.extend_from_within(start as usize..(start + length) as usize);
             }
-            cell => match (Words { transforms, rows, made: "" }).text(cell) {
+            cell => match (TextPool { transforms, rows, made: "" }).text(cell) {
                 Some(text) => made.push_str(text),
                 None => {
                     made.truncate(start);
@@ -270,13 +270,13 @@ fn join(transforms: &Transforms, rows: &Rows, frame: &mut Frame, of: &[usize], r
     Cell::Made(TextRef { start: start as u32, length })
 }
 
-impl Read {
-    fn number(&self, cell: Cell, words: &Words<'_>) -> f64 {
+impl TextToNumber {
+    fn number(&self, cell: Cell, words: &TextPool<'_>) -> f64 {
         let number = match self {
-            Read::Missing => Some(f64::from(u8::from(cell == Cell::Missing))),
-            Read::Parse => words.text(cell).and_then(parse),
-            Read::Code(codes, other) => codes.get(cell, words).map(|code| code.unwrap_or(*other)),
-            Read::Hash(buckets) => words.text(cell).map(|text| f64::from(hash(text) % buckets)),
+            TextToNumber::Missing => Some(f64::from(u8::from(cell == Cell::Missing))),
+            TextToNumber::Parse => words.text(cell).and_then(parse),
+            TextToNumber::Code(codes, other) => codes.get(cell, words).map(|code| code.unwrap_or(*other)),
+            TextToNumber::Hash(buckets) => words.text(cell).map(|text| f64::from(hash(text) % buckets)),
         };
         number.unwrap_or(f64::NAN)
     }
@@ -287,15 +287,15 @@ fn parse(text: &str) -> Option<f64> {
 }
 
 pub(super) fn hash(text: &str) -> u32 {
-    murmur3::murmur3_32(&mut text.as_bytes(), 0).expect("reading from memory does not fail")
+    murmur3::murmur3_32(&mut text.as_bytes(), 0).expect("reading from memory cannot fail")
 }
 
-impl Tell {
+impl TimeToNumber {
     fn number(self, nanos: Option<i64>) -> f64 {
         let number = match self {
-            Tell::Missing => Some(f64::from(u8::from(nanos.is_none()))),
-            Tell::Seconds => nanos.map(seconds_of),
-            Tell::Part(part) => nanos.and_then(utc).map(|at| tell_part(part, at)),
+            TimeToNumber::Missing => Some(f64::from(u8::from(nanos.is_none()))),
+            TimeToNumber::Seconds => nanos.map(seconds_of),
+            TimeToNumber::Part(part) => nanos.and_then(utc).map(|at| time_part(part, at)),
         };
         number.unwrap_or(f64::NAN)
     }
@@ -305,7 +305,7 @@ fn utc(nanos: i64) -> Option<civil::DateTime> {
     Timestamp::from_nanosecond(i128::from(nanos)).ok().map(|time| Offset::UTC.to_datetime(time))
 }
 
-fn tell_part(part: DatePart, at: civil::DateTime) -> f64 {
+fn time_part(part: DatePart, at: civil::DateTime) -> f64 {
     let weekday = at.weekday().to_monday_zero_offset();
     f64::from(match part {
         DatePart::Year => at.year(),

@@ -4,8 +4,7 @@ mod corpus;
 
 use super::*;
 use crate::testing::{Unmeasured, deployment};
-use flyball_core::Wall;
-use flyball_core::{Clock, Digest, RequestLimits};
+use flyball_core::{Clock, Digest, RequestLimits, WallClock};
 use flyball_engine::MemoryBudget;
 use flyball_plane::{Lanes, PlaneLimits, PlaneServices};
 use std::cell::Cell;
@@ -44,7 +43,7 @@ fn loader_by(gate: TrustGate) -> Loader<()> {
         memory: MemoryBudget::UNLIMITED,
     };
     let clock = Clock::system();
-    let services = PlaneServices::in_memory(clock.clone(), Wall::system());
+    let services = PlaneServices::in_memory(clock.clone(), WallClock::system());
     let (plane, _inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, services);
     let runtime = Runtime::open(&flyball_engine::beside_executable().unwrap()).unwrap();
     let engine = Engine { runtime, hosts: ModelHosts::in_this_process(), memory: MemoryBudget::UNLIMITED };

@@ -1,7 +1,7 @@
-//! Frames between a server and its model hosts: two lengths, a JSON header, then bytes that are not JSON.
+//! Frames between a server and its model hosts: two lengths, a JSON header, then raw bytes.
 //!
-//! Both ends trust neither: lengths are bounded before anything is allocated, and bytes are read as they come, so that a
-//! length alone takes no memory. Knows nothing of what the messages mean.
+//! Neither end trusts the other: lengths are checked before allocating, and bytes are read as they come, so
+//! that a length alone takes no memory. Knows nothing of the messages' meaning.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,7 +19,7 @@ pub(super) enum FrameError {
     Garbled(String),
 }
 
-/// Writes a message, and the parts of its payload behind each other.
+/// Writes a message and the parts of its payload.
 pub(super) fn write(to: &mut impl Write, message: &impl Serialize, payload: &[&[u8]]) -> io::Result<()> {
     let header = serde_json::to_vec(message)?;
     let length = u32::try_from(header.len()).ok().filter(|length| *length <= HEADER_BYTES_MAX);
@@ -53,11 +53,11 @@ pub(super) fn read<T: DeserializeOwned>(
     }
     let header = read_exactly(from, u64::from(header_bytes))?;
     let message = serde_json::from_slice(&header)
-        .map_err(|error| FrameError::Garbled(format!("a header that is no message: {error}")))?;
+        .map_err(|error| FrameError::Garbled(format!("a header that is not a message: {error}")))?;
     Ok(Some((message, read_exactly(from, payload_bytes)?)))
 }
 
-/// False where the stream ends before the first byte.
+/// False if the stream ends before the first byte.
 fn read_prefix(from: &mut impl Read, prefix: &mut [u8; PREFIX_BYTES]) -> io::Result<bool> {
     let mut filled = 0;
     while filled < PREFIX_BYTES {
@@ -72,7 +72,7 @@ fn read_prefix(from: &mut impl Read, prefix: &mut [u8; PREFIX_BYTES]) -> io::Res
     Ok(true)
 }
 
-/// Grows with what arrives, not with what was announced.
+/// Grows with the data received, not with the announced length.
 fn read_exactly(from: &mut impl Read, bytes: u64) -> io::Result<Vec<u8>> {
     let mut all = Vec::new();
     from.take(bytes).read_to_end(&mut all)?;

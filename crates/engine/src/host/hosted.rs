@@ -1,8 +1,10 @@
-//! A model that runs in a host of its own, because one of its runs once held a lane that nothing could give back. A run
-//! beyond its time is ended by killing the host; the next one has a new host, which is made ready meanwhile.
+//! A model that runs in its own host, because one of its runs blocked a lane for good.
+//!
+//! A run beyond its time limit is stopped by killing the host; the next run gets a new host, which is
+//! prepared meanwhile.
 
 use super::message::{Answer, Ask, ModelParts, TensorPart, tensors};
-use super::process::{Host, HostError, Patience, Process};
+use super::process::{Host, HostError, Process, WaitLimit};
 use super::{HostCommand, ModelHosts};
 use crate::{Artifact, Refusal, RunError, Runtime};
 use flyball_core::Tensor;
@@ -11,7 +13,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Reads the model's files again, and verifies them: nobody keeps a model's bytes once it is loaded.
+/// Reads and verifies the model's files again: its bytes are not kept after loading.
 pub type ReadModel = Arc<dyn Fn() -> Result<Artifact, Refusal> + Send + Sync>;
 
 pub struct HostedModel {
@@ -28,14 +30,14 @@ enum State {
     Ready(Host),
 }
 
-/// Ends the run that is under way, from another thread.
+/// Stops the current run from another thread.
 #[derive(Default)]
 struct Stop {
     process: Mutex<Option<Arc<Process>>>,
     asked: AtomicBool,
 }
 
-/// How a host of the model is made.
+/// The parts needed to start a host of the model.
 #[derive(Clone)]
 struct Starting {
     command: HostCommand,
@@ -46,7 +48,7 @@ struct Starting {
 }
 
 impl HostedModel {
-    /// None where this process has no hosts. Nothing is started before the first run.
+    /// None if this process has no hosts. Starts nothing before the first run.
     pub fn new(
         hosts: &ModelHosts,
         runtime: &Runtime,
@@ -86,7 +88,7 @@ impl HostedModel {
         for inputs in &self.requests {
             requests.push(inputs.iter().map(|input| TensorPart::of(input, &mut payload)).collect());
         }
-        let answered = host.ask(&Ask::Run { requests }, &payload, &Patience::wall(self.run_max));
+        let answered = host.ask(&Ask::Run { requests }, &payload, &WaitLimit::wall(self.run_max));
         let stopped = self.stop.end();
         match answered {
             Ok((Answer::Ran { outputs: parts }, elements)) => {
@@ -114,21 +116,19 @@ impl HostedModel {
                     Err(HostError::TooLong) => RunError::Stopped,
                     Err(HostError::Ended(_)) if stopped => RunError::Stopped,
                     Err(error) => RunError::Failed(error.to_string()),
-                    Ok(_) => {
-                        RunError::Failed("the model host gave another answer than was asked for".to_owned())
-                    }
+                    Ok(_) => RunError::Failed("the model host returned an unexpected response".to_owned()),
                 })
             }
         }
     }
 
-    /// Ends this model's runs from other threads.
+    /// A handle that stops this model's runs from other threads.
     pub fn stopper(&self) -> Arc<dyn Fn() + Send + Sync> {
         let stop = Arc::clone(&self.stop);
         Arc::new(move || stop.stop())
     }
 
-    /// Waits until its host is ready; whoever makes it so is bounded in time.
+    /// Waits until its host is ready. The start is bounded in time.
     pub fn prepare(&mut self) -> Result<(), RunError> {
         if matches!(self.state, State::Absent) {
             self.start();
@@ -138,11 +138,7 @@ impl HostedModel {
             self.state = State::Absent;
             self.state = State::Ready(ready.map_err(|why| not_ready(&why))?);
         }
-        if matches!(self.state, State::Ready(_)) {
-            Ok(())
-        } else {
-            Err(not_ready("no thread can be started"))
-        }
+        if matches!(self.state, State::Ready(_)) { Ok(()) } else { Err(not_ready("cannot start a thread")) }
     }
 
     fn start(&mut self) {
@@ -164,10 +160,10 @@ impl Starting {
         let mut host = Host::start(&self.command, self.runtime.path()).map_err(|error| error.to_string())?;
         let (model, payload) = ModelParts::of(&artifact);
         let ask = Ask::Load { model, memory_bytes_max: self.memory_bytes_max };
-        match host.ask(&ask, &payload, &Patience::cpu(self.cpu_max, &|| false)) {
+        match host.ask(&ask, &payload, &WaitLimit::cpu(self.cpu_max, &|| false)) {
             Ok((Answer::Loaded, _)) => Ok(host),
             Ok((Answer::Refused { reason }, _)) => Err(reason),
-            Ok(_) => Err("loading it takes more memory than it may have".to_owned()),
+            Ok(_) => Err("loading it needs more memory than allowed".to_owned()),
             Err(error) => Err(error.to_string()),
         }
     }
@@ -179,7 +175,7 @@ impl Stop {
         *self.process() = Some(Arc::clone(&host.process));
     }
 
-    /// Whether it was asked for meanwhile.
+    /// Ends the run. Returns whether a stop was requested meanwhile.
     fn end(&self) -> bool {
         *self.process() = None;
         self.asked.load(Ordering::SeqCst)

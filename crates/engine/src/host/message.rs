@@ -1,5 +1,7 @@
-//! What a server asks of a model host, and what it is answered: a model's bytes and tensors travel as the frame's payload.
-//! Strict: a payload is exactly what its header says, and every tensor exactly what its shape says.
+//! Requests to a model host and its responses.
+//!
+//! Model bytes and tensors are the frame's payload. Strict: a payload has exactly the size of its header, and
+//! every tensor that of its shape.
 
 use super::Proof;
 use crate::{Artifact, GraphLevel, ScanFacts, SessionOptions};
@@ -11,11 +13,11 @@ use std::path::PathBuf;
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Ask {
-    /// The first frame. It has no answer: what is wrong is told with the next one.
+    /// The first frame. It has no response: errors come with the next one.
     Open { build: String, ort_path: PathBuf },
-    /// Makes a session and probes it.
+    /// Creates a session and probes it.
     Prove { model: ModelParts, rows_max: usize, session: SessionParts, memory_bytes_max: u64 },
-    /// Makes a session for later runs.
+    /// Creates a session for later runs.
     Load { model: ModelParts, memory_bytes_max: u64 },
     /// Runs the loaded model once on the rows of these requests.
     Run { requests: Vec<Vec<TensorPart>> },
@@ -29,14 +31,14 @@ pub(super) enum Answer {
     Ran {
         outputs: Vec<TensorPart>,
     },
-    /// The model's fault, or its input's.
+    /// A fault of the model or of its input.
     Refused {
         reason: String,
     },
     OutOfMemory,
 }
 
-/// The lengths of a model's files, in the order of the payload.
+/// The sizes of a model's files, in payload order.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ModelParts {
@@ -76,7 +78,7 @@ impl ModelParts {
         (parts, payload.chain(external_data.map(|(_, bytes)| &**bytes)).collect())
     }
 
-    /// The model again. What a scan says of it is known to whoever sent it.
+    /// Rebuilds the model. The sender already has its scan facts.
     pub(super) fn artifact(self, mut payload: Vec<u8>) -> Result<Artifact, String> {
         let rest = payload.len().checked_sub(self.model_bytes).ok_or("the payload is too short")?;
         let beside = payload.split_off(payload.len() - rest);
@@ -97,13 +99,13 @@ pub(super) struct TensorPart {
     name: String,
     datatype: DataType,
     shape: Vec<i64>,
-    /// Of BYTES, the bytes of each element.
+    /// For BYTES, the size of each element.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     strings_bytes: Option<Vec<usize>>,
 }
 
 impl TensorPart {
-    /// Tells a tensor apart, and adds its elements to the payload.
+    /// Describes a tensor, and adds its elements to the payload.
     pub(super) fn of<'t>(tensor: &'t Tensor, payload: &mut Vec<&'t [u8]>) -> TensorPart {
         let strings_bytes = match &tensor.data {
             TensorData::Fixed(bytes) => {
@@ -120,7 +122,7 @@ impl TensorPart {
     }
 
     fn tensor(&self, payload: &mut Taking<'_>) -> Result<Tensor, String> {
-        let wrong = || format!("tensor '{}' is not what its shape says", self.name);
+        let wrong = || format!("tensor '{}' does not match its shape", self.name);
         let elements = Tensor::elements(&self.shape).ok_or_else(wrong)?;
         let data = match (self.datatype.size(), &self.strings_bytes) {
             (Some(size), None) => {
@@ -141,7 +143,7 @@ impl TensorPart {
     }
 }
 
-/// The tensors of each list, of which the payload holds all elements and nothing else.
+/// The tensors of each list. The payload contains exactly their elements.
 pub(super) fn tensors(lists: &[Vec<TensorPart>], payload: &[u8]) -> Result<Vec<Vec<Tensor>>, String> {
     let mut payload = Taking(payload);
     let list = |parts: &Vec<TensorPart>| parts.iter().map(|part| part.tensor(&mut payload)).collect();

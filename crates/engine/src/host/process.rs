@@ -1,7 +1,7 @@
-//! The parent's end of a model host: started, asked, and killed the moment it goes beyond a limit.
+//! The parent's end of a model host: starts it, queries it, and kills it at a limit.
 //!
-//! A host is started without `fork` handlers, so that a large server is not copied for it: it sets its own limits once it
-//! runs. It inherits the scheduling of the thread that starts it, and no file but its socket.
+//! A host is started without `fork` handlers, so that a large server is not copied: it sets its own limits
+//! once it runs. It inherits the starting thread's scheduling, and no file but its socket.
 
 use super::HostCommand;
 use super::frame::{self, FrameError};
@@ -16,45 +16,45 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Hosts of another build are not asked: a package may have been replaced under a server that runs.
+/// Hosts of another build are rejected: a package may be replaced under a running server.
 pub(super) const BUILD: &str = concat!(env!("CARGO_PKG_VERSION"), "/1");
-/// How often limits are looked at while a host works.
+/// How often limits are checked while a host works.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// A host that gets little of a busy machine has so many times its CPU time on the wall.
+/// Wall-time limit as a multiple of CPU time, for busy machines.
 const WALL_TIMES: u32 = 4;
-/// What a host may answer with in one frame.
+/// Maximum response of a host in one frame.
 pub(super) const ANSWER_BYTES_MAX: u64 = 256 << 20;
 
-/// Why a host gave no answer.
+/// Why a host did not respond.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    #[error("the model host cannot be started: {0}")]
+    #[error("cannot start the model host: {0}")]
     Unstartable(io::Error),
     #[error("the model host ended: {0}")]
     Ended(String),
     #[error("the model host sent {0}")]
     Garbled(String),
-    #[error("the model host did not end within its time")]
+    #[error("the model host did not finish within its time limit")]
     TooLong,
     #[error("the server is leaving")]
     Leaving,
 }
 
-/// How long a host may take, and whether anybody still waits.
-pub(super) struct Patience<'p> {
+/// How long a host may take, and whether the caller still waits.
+pub(super) struct WaitLimit<'p> {
     cpu_max: Duration,
     wall_max: Duration,
     leaving: &'p dyn Fn() -> bool,
 }
 
-impl<'p> Patience<'p> {
-    /// So much CPU time, and on the wall a multiple of it.
-    pub(super) fn cpu(cpu_max: Duration, leaving: &'p dyn Fn() -> bool) -> Patience<'p> {
-        Patience { cpu_max, wall_max: wall_max(cpu_max), leaving }
+impl<'p> WaitLimit<'p> {
+    /// A CPU-time limit, with a multiple of it as wall-time limit.
+    pub(super) fn cpu(cpu_max: Duration, leaving: &'p dyn Fn() -> bool) -> WaitLimit<'p> {
+        WaitLimit { cpu_max, wall_max: wall_max(cpu_max), leaving }
     }
 
-    pub(super) fn wall(wall_max: Duration) -> Patience<'static> {
-        Patience { cpu_max: wall_max, wall_max, leaving: &|| false }
+    pub(super) fn wall(wall_max: Duration) -> WaitLimit<'static> {
+        WaitLimit { cpu_max: wall_max, wall_max, leaving: &|| false }
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) fn wall_max(cpu_max: Duration) -> Duration {
     cpu_max.saturating_mul(WALL_TIMES)
 }
 
-/// A host that runs. Dropping it kills it.
+/// A running host. Dropping it kills it.
 pub(super) struct Host {
     pub(super) stream: UnixStream,
     pub(super) process: Arc<Process>,
@@ -79,34 +79,34 @@ impl Host {
         let (stream, theirs) = UnixStream::pair().map_err(HostError::Unstartable)?;
         let mut start = Command::new(&command.program);
         start.args(&command.arguments).env_clear();
-        // Where its libraries are; nothing else of a server's environment is a model's business.
+        // The library path; a model must see nothing else of the server's environment.
         start.envs(std::env::var_os("LD_LIBRARY_PATH").map(|path| ("LD_LIBRARY_PATH", path)));
-        // A group of its own: Ctrl-C is for the server, which ends its hosts.
+        // Its own process group: Ctrl-C is for the server, which stops its hosts.
         start
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0);
         let child = start.spawn().map_err(HostError::Unstartable)?;
-        // The command holds the other end: only the host may, or its end would not be seen.
+        // The command holds the other end: only the host may, or its exit would not be noticed.
         drop(start);
         let process = Arc::new(Process { id: child.id(), child: Mutex::new(child) });
         let mut host = Host { stream, process };
         let ask = Ask::Open { build: BUILD.to_owned(), ort_path: ort_path.to_owned() };
         // It fits into the socket's buffer.
-        host.send(&ask, &[], &Patience::wall(LOOK_EVERY))?;
+        host.send(&ask, &[], &WaitLimit::wall(LOOK_EVERY))?;
         Ok(host)
     }
 
-    /// Asks, and waits for the answer within limits. A host that failed once is of no more use.
+    /// Sends a request and waits for the response within limits. A failed host must not be used again.
     pub(super) fn ask(
         &mut self,
         ask: &Ask,
         payload: &[&[u8]],
-        patience: &Patience<'_>,
+        patience: &WaitLimit<'_>,
     ) -> Result<(Answer, Vec<u8>), HostError> {
         self.send(ask, payload, patience)?;
-        let mut reading = Patient::new(self, patience);
+        let mut reading = LimitedSocket::new(self, patience);
         match frame::read(&mut reading, ANSWER_BYTES_MAX) {
             Ok(Some(answer)) => Ok(answer),
             Ok(None) => Err(reading.why(None)),
@@ -119,9 +119,9 @@ impl Host {
         &mut self,
         ask: &Ask,
         payload: &[&[u8]],
-        patience: &Patience<'_>,
+        patience: &WaitLimit<'_>,
     ) -> Result<(), HostError> {
-        let mut writing = Patient::new(self, patience);
+        let mut writing = LimitedSocket::new(self, patience);
         frame::write(&mut writing, ask, payload).map_err(|error| writing.why(Some(&error)))
     }
 }
@@ -134,11 +134,11 @@ impl Drop for Host {
 
 impl Process {
     pub(super) fn kill(&self) {
-        // It fails where the process has ended, which is what is wanted.
+        // It fails if the process has already ended, which is fine.
         let _ = self.child().kill();
     }
 
-    /// Kills it where it still runs, and tells how it ended.
+    /// Kills it if it still runs, and describes how it ended.
     fn end(&self) -> String {
         let mut child = self.child();
         let ended = match child.try_wait() {
@@ -161,7 +161,7 @@ impl Process {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The CPU time that it took so far; none where the system does not say.
+    /// Its CPU time so far; none if the system does not report it.
     fn cpu_time(&self) -> Option<Duration> {
         cpu_time(self.id)
     }
@@ -171,7 +171,8 @@ impl Process {
 fn cpu_time(process: u32) -> Option<Duration> {
     let mut clock = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: both calls write one value of their own type where they are told to, and fail for a process that is gone.
+    // SAFETY: both calls write one value of their own type to the given pointer, and fail for a process that
+    // is gone.
     let told = unsafe {
         libc::clock_getcpuclockid(libc::pid_t::try_from(process).ok()?, &raw mut clock) == 0
             && libc::clock_gettime(clock, &raw mut time) == 0
@@ -184,23 +185,23 @@ fn cpu_time(_process: u32) -> Option<Duration> {
     None
 }
 
-/// The socket of a host, read and written as long as patience lasts.
-struct Patient<'h> {
+/// A host's socket, read and written until a limit is reached.
+struct LimitedSocket<'h> {
     host: &'h Host,
-    patience: &'h Patience<'h>,
+    patience: &'h WaitLimit<'h>,
     until: Instant,
     cpu_before: Duration,
     /// Why it gave up.
     why: RefCell<Option<HostError>>,
 }
 
-impl<'h> Patient<'h> {
-    fn new(host: &'h Host, patience: &'h Patience<'h>) -> Patient<'h> {
-        // Waits are short, so that limits are looked at in between; a socket of our own takes the setting.
+impl<'h> LimitedSocket<'h> {
+    fn new(host: &'h Host, patience: &'h WaitLimit<'h>) -> LimitedSocket<'h> {
+        // Waits are short, so that limits are checked in between; setting it on our own socket cannot fail.
         let _ = host.stream.set_read_timeout(Some(LOOK_EVERY));
         let _ = host.stream.set_write_timeout(Some(LOOK_EVERY));
         let cpu_before = host.process.cpu_time().unwrap_or_default();
-        Patient {
+        LimitedSocket {
             host,
             patience,
             until: Instant::now() + patience.wall_max,
@@ -209,7 +210,7 @@ impl<'h> Patient<'h> {
         }
     }
 
-    /// Whether it may go on after a wait that brought nothing.
+    /// Checks the limits after a wait without data.
     fn look(&self) -> io::Result<()> {
         let cpu = self.host.process.cpu_time().unwrap_or_default().saturating_sub(self.cpu_before);
         let why = if (self.patience.leaving)() {
@@ -224,7 +225,7 @@ impl<'h> Patient<'h> {
         Err(ErrorKind::TimedOut.into())
     }
 
-    /// Why nothing more came, or could be sent.
+    /// Why no more data came, or could be sent.
     fn why(self, error: Option<&io::Error>) -> HostError {
         if let Some(why) = self.why.into_inner() {
             return why;
@@ -251,13 +252,13 @@ impl<'h> Patient<'h> {
     }
 }
 
-impl Read for Patient<'_> {
+impl Read for LimitedSocket<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.patiently(|mut stream| stream.read(buffer))
     }
 }
 
-impl Write for Patient<'_> {
+impl Write for LimitedSocket<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.patiently(|mut stream| stream.write(bytes))
     }

@@ -1,12 +1,14 @@
-//! Proving a model: loading and probing it in a model host before this process touches it. What the host found is what is
-//! used here, so nothing is probed twice; and what ran there on the same input ends here, too.
+//! Proves a model: loads and probes it in a host before this process touches it.
+//!
+//! The host's findings are used here, so nothing is probed twice; and a run that ended there on the same
+//! input ends here, too.
 
 use super::HostCommand;
 use super::message::{Answer, Ask, ModelParts, SessionParts};
-use super::process::{Host, HostError, Patience, wall_max};
+use super::process::{Host, HostError, WaitLimit, wall_max};
 use crate::latency::LatencyPoint;
 use crate::load::{Probed, sizes};
-use crate::witness::join;
+use crate::reference_rows::join;
 use crate::{Artifact, Batching, GraphLevel, MemoryBudget, Refusal, Runtime, SessionOptions, Signature};
 use flyball_core::{Digest, TensorSpec};
 use serde::{Deserialize, Serialize};
@@ -15,12 +17,12 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What loading and probing one model may take, in a host of its own.
+/// Limits of loading and probing one model in its own host.
 #[derive(Clone, Copy, Debug)]
 pub struct ProbeLimits {
-    /// CPU time; on the wall it may be four times as much, because a host gives way to what serves.
+    /// CPU time; wall time may be four times as much, because a host yields to serving threads.
     pub cpu_max: Duration,
-    /// Memory beyond what a host takes itself; none given: what the server's budget leaves.
+    /// Memory beyond the host's own; none: what the server's budget leaves.
     pub memory_bytes_max: Option<u64>,
 }
 
@@ -30,7 +32,7 @@ impl Default for ProbeLimits {
     }
 }
 
-/// What probing found, without the session that it was found with.
+/// The results of probing, without the session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Proof {
@@ -39,12 +41,12 @@ pub(crate) struct Proof {
     rows_max: usize,
     reason: Option<String>,
     points: Vec<LatencyPoint>,
-    /// The made-up rows that it runs on: how long their free axes are, and how many there are.
+    /// The sample rows that it runs on: the length of their free axes, and their number.
     rows: Option<(i64, usize)>,
 }
 
 impl Proof {
-    /// Loads and probes a model on this thread, for as long as it takes.
+    /// Loads and probes a model on this thread, without a time limit.
     pub(crate) fn find(
         runtime: &Runtime,
         artifact: &Artifact,
@@ -55,9 +57,9 @@ impl Proof {
             runtime.probe(artifact, rows_max, options)?;
         let signature = Arc::clone(prober.signature());
         if let Some(witnesses) = &witnesses {
-            // The very batches that the server times later: a run that ends here ends there.
+            // The same batches that the server times later: a run that ends here ends there.
             for rows in sizes(batching.rows_max) {
-                join(&mut prober, &witnesses.made_up().batch(rows));
+                join(&mut prober, &witnesses.sample_rows().batch(rows));
                 let _ = prober.run(&mut Vec::new());
             }
         }
@@ -67,7 +69,8 @@ impl Proof {
             rows_max: batching.rows_max,
             reason: batching.reason,
             points,
-            rows: witnesses.map(|witnesses| (witnesses.made_up().length(), witnesses.made_up().count())),
+            rows: witnesses
+                .map(|witnesses| (witnesses.sample_rows().length(), witnesses.sample_rows().count())),
         })
     }
 
@@ -83,16 +86,16 @@ impl Proof {
         self.rows
     }
 
-    /// A session of the same bytes has the same signature, or the proof is not one of it.
+    /// Checks that a session of the same bytes has the same signature.
     pub(crate) fn fits(&self, signature: &Signature) -> Result<(), Refusal> {
         if self.inputs == signature.inputs && self.outputs == signature.outputs {
             return Ok(());
         }
-        Err(Refusal::Host("its inputs and outputs here are not those in its model host".to_owned()))
+        Err(Refusal::Host("its inputs and outputs differ from those in its model host".to_owned()))
     }
 }
 
-/// What a proof depends on, beside this process.
+/// The key of a proof, besides this process.
 #[derive(Clone, PartialEq)]
 pub(super) struct Proven {
     files: Vec<Digest>,
@@ -103,17 +106,17 @@ pub(super) struct Proven {
 
 type Proofs = Mutex<VecDeque<(Proven, Arc<Proof>)>>;
 
-/// As many as are loaded, replaced and loaded again in a while.
+/// More than are usually loaded, replaced and loaded again.
 const PROOFS_KEPT: usize = 256;
-/// What a host may always take: a session of a small model, and the runs that probe it.
+/// A host's minimum memory: a session of a small model, and its probe runs.
 const MEMORY_BYTES_LEAST: u64 = 256 << 20;
 
-/// Where this process has models proven.
+/// The model hosts of this process.
 pub struct ModelHosts {
-    /// None: in this process, without limits. Only programs that load nothing but their own models do that.
+    /// None: prove in this process, without limits. Only for programs that load their own models.
     pub(super) command: Option<HostCommand>,
     pub(super) limits: ProbeLimits,
-    /// A host that waits for the next model.
+    /// An idle host for the next model.
     pub(super) idle: Mutex<Option<Host>>,
     pub(super) proofs: Arc<Proofs>,
 }
@@ -127,30 +130,30 @@ impl ModelHosts {
         ModelHosts::new(None, ProbeLimits::default())
     }
 
-    /// The same with other limits: what was proven is known to both.
+    /// The same hosts with other limits; both share known proofs.
     pub fn within_limits(&self, limits: ProbeLimits) -> ModelHosts {
         let proofs = Arc::clone(&self.proofs);
         ModelHosts { proofs, ..ModelHosts::new(self.command.clone(), limits) }
     }
 
-    /// Starts a host before it is needed. Where that fails, the first load says so.
+    /// Starts a host ahead of time. If that fails, the first load reports it.
     pub fn prepare(&self, ort_path: &std::path::Path) {
         if let Some(command) = &self.command {
             *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Host::start(command, ort_path).ok();
         }
     }
 
-    /// Ends the host that waits: nothing is to be loaded for now.
+    /// Stops the idle host: nothing is to be loaded for now.
     pub fn rest(&self) {
         drop(self.idle.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 
-    /// What probing a model finds; refused where it goes beyond a limit. Proven once, it is not probed again.
+    /// Probes a model in a host; rejects it at a limit. Reuses an earlier proof.
     pub(crate) fn prove(
         &self,
         runtime: &Runtime,
         artifact: &Artifact,
-        ask: &ProofAsk<'_>,
+        ask: &ProofRequest<'_>,
     ) -> Result<Arc<Proof>, Refusal> {
         let Some(command) = &self.command else {
             return Proof::find(runtime, artifact, ask.rows_max, ask.session).map(Arc::new);
@@ -171,7 +174,7 @@ impl ModelHosts {
         let (host, proof) = self.prove_in(host.map_err(Refusal::of_host)?, artifact, ask)?;
         *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(host);
         let proof = Arc::new(proof);
-        // One that ran out of time says less than another might: it is found anew.
+        // One that ran out of time has fewer findings than possible: probe again.
         if !proof.reason.as_deref().is_some_and(crate::probe::ran_out_of_time) {
             self.keep(proven, &proof);
         }
@@ -182,7 +185,7 @@ impl ModelHosts {
         &self,
         mut host: Host,
         artifact: &Artifact,
-        ask: &ProofAsk<'_>,
+        ask: &ProofRequest<'_>,
     ) -> Result<(Host, Proof), Refusal> {
         let left = ask.memory.bytes_max.saturating_sub(crate::resident_bytes()).min(available_bytes());
         let least = MEMORY_BYTES_LEAST.saturating_add(artifact.size_bytes().saturating_mul(3));
@@ -190,23 +193,21 @@ impl ModelHosts {
         let (model, payload) = ModelParts::of(artifact);
         let session = SessionParts::from(ask.session);
         let wanted = Ask::Prove { model, rows_max: ask.rows_max, session, memory_bytes_max };
-        let patience = Patience::cpu(self.limits.cpu_max, ask.leaving);
+        let patience = WaitLimit::cpu(self.limits.cpu_max, ask.leaving);
         match host.ask(&wanted, &payload, &patience) {
             Ok((Answer::Proven(proof), _)) => Ok((host, *proof)),
             Ok((Answer::Refused { reason }, _)) => {
-                // It is in order: the model is not.
+                // The host works: the model does not.
                 *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(host);
                 Err(Refusal::Host(reason))
             }
             Ok((Answer::OutOfMemory, _)) => Err(match self.limits.memory_bytes_max {
                 Some(bytes_max) => Refusal::ProbeMemory { bytes_max },
-                // What is only kept warm may make room for it.
+                // Models that are only kept warm may make room for it.
                 None if ask.memory.bytes_max < u64::MAX => ask.memory.refuse(memory_bytes_max),
                 None => Refusal::ProbeMemory { bytes_max: memory_bytes_max },
             }),
-            Ok(_) => {
-                Err(Refusal::of_host(HostError::Garbled("another answer than was asked for".to_owned())))
-            }
+            Ok(_) => Err(Refusal::of_host(HostError::Garbled("an unexpected response".to_owned()))),
             Err(HostError::TooLong) => Err(self.too_long()),
             Err(error) => Err(Refusal::of_host(error)),
         }
@@ -216,7 +217,7 @@ impl ModelHosts {
         Refusal::ProbeTime { ms_max: self.limits.cpu_max.as_millis() }
     }
 
-    /// Does on another thread what a proof says will end, and gives up where it does not: the thread is then left behind.
+    /// Runs a proven load on another thread with a time limit; abandons the thread beyond it.
     pub(crate) fn within<T: Send + 'static>(
         &self,
         leaving: &dyn Fn() -> bool,
@@ -230,7 +231,7 @@ impl ModelHosts {
         let (done, outcome) = sync_channel(1);
         let begin = move || drop(done.send(work()));
         let thread = std::thread::Builder::new().name("sessions".to_owned()).spawn(begin);
-        thread.map_err(|error| Refusal::Host(format!("no thread can be started to load it: {error}")))?;
+        thread.map_err(|error| Refusal::Host(format!("cannot start a thread to load it: {error}")))?;
         loop {
             match outcome.recv_timeout(LOOK_EVERY) {
                 Ok(outcome) => return outcome,
@@ -258,7 +259,7 @@ impl ModelHosts {
     }
 }
 
-/// What the machine could still give; without limit where the kernel does not say.
+/// The machine's available memory; unlimited if the kernel does not report it.
 fn available_bytes() -> u64 {
     let available = |text: String| {
         let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -267,8 +268,8 @@ fn available_bytes() -> u64 {
     std::fs::read_to_string("/proc/meminfo").ok().and_then(available).map_or(u64::MAX, |kib| kib << 10)
 }
 
-/// What a model is to be proven for.
-pub(crate) struct ProofAsk<'a> {
+/// The model and options to prove.
+pub(crate) struct ProofRequest<'a> {
     pub(crate) rows_max: usize,
     pub(crate) session: &'a SessionOptions,
     pub(crate) memory: MemoryBudget,

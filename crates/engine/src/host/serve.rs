@@ -1,13 +1,13 @@
-//! The child's end of a model host: limits itself, then answers one frame after the other until its parent is gone.
+//! The child's end of a model host: limits itself, then answers frames until its parent is gone.
 //!
-//! It trusts its parent and nothing else. What a model does here, also crashing, is what a host is for.
+//! It trusts only its parent. Containing a model's misbehaviour, including crashes, is its purpose.
 
 use super::frame::{self, FrameError};
 use super::message::{Answer, Ask, ModelParts, TensorPart, tensors};
 use super::process::BUILD;
 use super::prove::Proof;
 use crate::refusal::out_of_memory;
-use crate::runner::Voice;
+use crate::runner::LogLevel;
 use crate::{Artifact, Runner, Runtime, SessionOptions, give_back};
 use flyball_core::Tensor;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -17,24 +17,27 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a frame may bring: models are bounded by the server's memory, before they are sent.
+/// Maximum payload: the server's memory bounds models before they are sent.
 const PAYLOAD_BYTES_MAX: u64 = u64::MAX;
 
-/// Serves models to the parent process on the socket that is standard input, and ends with it. Whoever was started by a
-/// `HostCommand` calls this first, and nothing after it.
+/// Serves models to the parent over the socket on standard input, and exits with it.
+///
+/// A process started by a `HostCommand` calls this first, and nothing after it.
 pub fn serve_models() -> io::Result<()> {
     let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    // A model has no business with what the server may become.
+    // A model must not gain the server's privileges.
     let _ = rustix::thread::set_no_new_privs(true);
-    // Where memory ends, this process ends before the server does.
+    // If memory runs out, kill this process before the server.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
     let watched = socket.try_clone()?;
     std::thread::Builder::new().name("parent".to_owned()).spawn(move || end_with_parent(&watched))?;
     answer_frames(&socket)
 }
 
-/// An operator that does not end never looks at the socket; this thread does. It is told of the parent's end however that
-/// came, unlike a signal of the parent's death, which is one of the thread's that started the host.
+/// Exits with the parent, even while an endless operator runs.
+///
+/// This thread watches the socket, which closes however the parent ends. A parent-death signal would follow
+/// the thread that started the host instead.
 fn end_with_parent(socket: &UnixStream) {
     #[cfg(target_os = "linux")]
     let gone = PollFlags::RDHUP;
@@ -43,8 +46,8 @@ fn end_with_parent(socket: &UnixStream) {
     loop {
         match poll(&mut [PollFd::new(socket, gone)], None) {
             Err(rustix::io::Errno::INTR) => {}
-            // Not `exit`: its handlers take apart what the run without an end still uses, and that crashes.
-            // SAFETY: it ends the process; nothing is left to be written.
+            // Not `exit`: its handlers destroy what the endless run still uses, and that crashes. SAFETY: it
+            // ends the process; nothing is left to be written.
             _ => unsafe { libc::_exit(0) },
         }
     }
@@ -84,14 +87,14 @@ struct Served {
 type Answered = Result<(Answer, Vec<Tensor>), String>;
 
 impl Served {
-    /// None where nothing is to be said.
+    /// None: no response.
     fn answer(&mut self, ask: Ask, payload: Vec<u8>) -> Option<Answered> {
         Some(match ask {
             Ask::Open { build, ort_path } => {
                 self.runtime = if build == BUILD {
                     Runtime::open(&ort_path).map_err(|error| error.to_string())
                 } else {
-                    Err(format!("its build is {BUILD}, and the server's {build}: restart the server"))
+                    Err(format!("its build is {BUILD}, but the server's is {build}: restart the server"))
                 };
                 return None;
             }
@@ -102,7 +105,7 @@ impl Served {
                 });
                 give_back();
                 proven.map(|proof| {
-                    // Memory that it did not get is no reason to serve it one row at a time.
+                    // A lack of memory is no reason to serve it one row at a time.
                     let short = proof.rows().is_none()
                         && proof.batching().reason.is_some_and(|why| out_of_memory(&why));
                     (if short { Answer::OutOfMemory } else { Answer::Proven(Box::new(proof)) }, Vec::new())
@@ -111,7 +114,7 @@ impl Served {
             Ask::Load { model, memory_bytes_max } => {
                 self.loaded = None;
                 let loaded = self.model(model, payload, memory_bytes_max).and_then(|(runtime, artifact)| {
-                    Runner::with(&runtime, &artifact, Voice::ErrorsOnly, &SessionOptions::default())
+                    Runner::with(&runtime, &artifact, LogLevel::ErrorsOnly, &SessionOptions::default())
                         .map_err(|why| why.to_string())
                 });
                 loaded.map(|runner| {
@@ -151,14 +154,14 @@ impl Served {
     }
 }
 
-/// So many bytes beyond what the process has now. An allocation that would exceed them fails.
+/// Limits memory to this many bytes beyond the current use. Larger allocations fail.
 fn limit_memory(bytes_max: u64) {
     let limit = getrlimit(Resource::Data);
     let current = Some(data_bytes().saturating_add(bytes_max));
     let _ = setrlimit(Resource::Data, Rlimit { current: current.min(limit.maximum.or(current)), ..limit });
 }
 
-/// Private memory that may be written to, as `RLIMIT_DATA` counts it.
+/// Private writable memory, as `RLIMIT_DATA` counts it.
 fn data_bytes() -> u64 {
     let pages = |text: String| text.split(' ').nth(5)?.parse::<u64>().ok();
     let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(pages).unwrap_or(0);

@@ -1,8 +1,9 @@
-//! Hosts against models that misbehave, made in `runner/tests/onnx.rs`, and loads against hosts that do. A host is this
-//! test program, started again for one test of it: `serving_models`.
+//! Hosts with misbehaving models, made in `runner/tests/onnx.rs`, and loads with misbehaving hosts.
+//!
+//! A host is this test program, started again for one test: `serving_models`.
 
-use super::process::{Host, Patience};
-use super::{HostCommand, HostedModel, ModelHosts, ProbeLimits, Proof, ProofAsk};
+use super::process::{Host, WaitLimit};
+use super::{HostCommand, HostedModel, ModelHosts, ProbeLimits, Proof, ProofRequest};
 use crate::runner::tests::{artifact, onnx, runtime};
 use crate::{Artifact, MemoryBudget, Refusal, RunError, ScanFacts, SessionOptions};
 use flyball_core::{DataType, Digest, Tensor, TensorData};
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 const AS_HOST: &str = "as-a-model-host";
 
-/// Does nothing, unless this program was started to be a host.
+/// Does nothing unless this program was started as a host.
 #[test]
 fn serving_models() {
     if std::env::args().any(|argument| argument == AS_HOST) {
@@ -32,7 +33,7 @@ fn shell(script: &str) -> HostCommand {
     HostCommand { program: "/bin/sh".into(), arguments: vec!["-c".into(), script.into()] }
 }
 
-/// CPU time, so that a busy machine changes nothing; on the wall it is four times as much.
+/// CPU time, so that a busy machine changes nothing; wall time is four times as much.
 fn hosts_of(command: HostCommand, cpu_ms: u64) -> ModelHosts {
     let limits = ProbeLimits { cpu_max: Duration::from_millis(cpu_ms), memory_bytes_max: Some(512 << 20) };
     ModelHosts::new(Some(command), limits)
@@ -42,7 +43,7 @@ const LONG_MS: u64 = 60_000;
 
 fn prove_in(hosts: &ModelHosts, artifact: &Artifact) -> Result<Arc<Proof>, Refusal> {
     let (session, memory) = (&SessionOptions::default(), MemoryBudget::UNLIMITED);
-    hosts.prove(&runtime(), artifact, &ProofAsk { rows_max: 8, session, memory, leaving: &|| false })
+    hosts.prove(&runtime(), artifact, &ProofRequest { rows_max: 8, session, memory, leaving: &|| false })
 }
 
 fn reason(hosts: &ModelHosts, artifact: &Artifact) -> String {
@@ -108,7 +109,7 @@ fn a_host_that_is_killed_or_ends_or_sends_garbage_or_cannot_be_started_is_a_refu
     assert!(killed.starts_with("the model host ended: killed by signal 9"), "{killed}");
     let ended = reason(&hosts_of(shell("exit 7"), LONG_MS), &model);
     assert!(ended.starts_with("the model host ended: exit status 7"), "{ended}");
-    // Standard input is the socket, both ways.
+    // Standard input is the socket, in both directions.
     let garbled = reason(
         &hosts_of(shell("exec 3<&0; yes garbage | head -c 4096 >&3; cat >/dev/null <&3"), LONG_MS),
         &model,
@@ -116,7 +117,7 @@ fn a_host_that_is_killed_or_ends_or_sends_garbage_or_cannot_be_started_is_a_refu
     assert!(garbled.starts_with("the model host sent a frame of "), "{garbled}");
     let absent = HostCommand { program: "/nowhere/flyballd".into(), arguments: Vec::new() };
     let unstartable = reason(&hosts_of(absent, LONG_MS), &model);
-    assert!(unstartable.starts_with("the model host cannot be started: "), "{unstartable}");
+    assert!(unstartable.starts_with("cannot start the model host: "), "{unstartable}");
 }
 
 #[test]
@@ -133,7 +134,7 @@ fn a_host_that_reads_nothing_is_left_after_its_time_however_large_the_model() {
 #[test]
 fn a_server_that_leaves_does_not_wait_for_a_proof() {
     let (session, memory) = (&SessionOptions::default(), MemoryBudget::UNLIMITED);
-    let ask = ProofAsk { rows_max: 8, session, memory, leaving: &|| true };
+    let ask = ProofRequest { rows_max: 8, session, memory, leaving: &|| true };
     let left = hosts_of(command(), LONG_MS).prove(&runtime(), &artifact(onnx::endless()), &ask);
     assert!(matches!(left, Err(Refusal::Leaving)));
 }
@@ -144,7 +145,7 @@ fn a_host_ends_with_its_parent_also_inside_a_run_without_an_end() {
     let (model, payload) = super::message::ModelParts::of(Box::leak(Box::new(artifact(onnx::endless()))));
     let session = super::message::SessionParts::from(&SessionOptions::default());
     let ask = super::message::Ask::Prove { model, rows_max: 8, session, memory_bytes_max: 512 << 20 };
-    host.send(&ask, &payload, &Patience::wall(Duration::from_secs(60))).unwrap();
+    host.send(&ask, &payload, &WaitLimit::wall(Duration::from_secs(60))).unwrap();
     // As if this process had ended: the kernel closes its sockets.
     host.stream.shutdown(std::net::Shutdown::Both).unwrap();
     let status = host.process.child.lock().unwrap().wait().unwrap();

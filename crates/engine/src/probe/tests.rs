@@ -1,15 +1,15 @@
 //! Probing real models, made in `runner/tests/onnx.rs`.
 
 use super::{Batching, probe, some_sizes};
+use crate::reference_rows::ReferenceRows;
 use crate::runner::tests::{onnx, runner};
-use crate::witness::Witnesses;
 
 fn probed(model: Vec<u8>, rows_max: usize) -> (i64, Batching) {
     let mut runner = runner(model);
-    let witnesses = Witnesses::find(&mut runner).unwrap();
+    let witnesses = ReferenceRows::find(&mut runner).unwrap();
     let (batching, points) = probe(&witnesses, &mut runner, rows_max);
     assert!(points.iter().all(|point| point.rows <= batching.rows_max), "{points:?}");
-    (witnesses.made_up().length(), batching)
+    (witnesses.sample_rows().length(), batching)
 }
 
 #[test]
@@ -19,15 +19,15 @@ fn sums_over_rows_of_any_width_are_not_batched() {
     let reason = batching.reason.unwrap();
     assert_eq!(
         reason,
-        "with 2 rows in a run and free axes of 5, output 'y' of a row changes with its neighbours or its place"
+        "with 2 rows in a run and free axes of 5, output 'y' of a row changes with its neighbours or its position"
     );
 }
 
 #[test]
 fn a_difference_at_another_length_than_the_first_is_found_too() {
     let mut runner = runner(onnx::row_sum(-1));
-    // Rows of four floats all begin at multiples of 16 bytes, and hide it.
-    let witnesses = Witnesses::of_length(&mut runner, 4).unwrap();
+    // Rows of four floats all start at multiples of 16 bytes, and hide it.
+    let witnesses = ReferenceRows::of_length(&mut runner, 4).unwrap();
     let (batching, _) = probe(&witnesses, &mut runner, 64);
     assert_eq!(batching.rows_max, 1, "{batching:?}");
     assert!(batching.reason.unwrap().starts_with("with 2 rows in a run and free axes of 17, "));

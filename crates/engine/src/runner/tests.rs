@@ -1,14 +1,14 @@
-//! Runners against real models, made here: see `tests/onnx.rs`.
+//! Runners with real models, made here: see `tests/onnx.rs`.
 
 pub(crate) mod onnx;
 
-use super::{RunError, Runner, Voice, used_again};
+use super::{LogLevel, RunError, Runner, used_again};
 use crate::{Artifact, MemoryBudget, Runtime, ScanFacts, ScanLimits, beside_executable};
 use bytes::Bytes;
 use flyball_core::{DataType, Digest, Tensor, TensorData};
 
 pub(crate) fn runner(model: Vec<u8>) -> Runner {
-    Runner::new(&runtime(), &artifact(model), Voice::ErrorsOnly).unwrap()
+    Runner::new(&runtime(), &artifact(model), LogLevel::ErrorsOnly).unwrap()
 }
 
 pub(crate) fn runtime() -> Runtime {
@@ -41,7 +41,7 @@ fn the_rows_of_several_requests_come_out_behind_each_other_in_every_datatype() {
             tensor(datatype, &[rows], data)
         };
         let mut outputs = Vec::new();
-        // Twice, the second time with fewer rows: nothing of the first batch may be left.
+        // Twice, the second time with fewer rows: nothing of the first batch may remain.
         for rows in [[5, 2], [1, 3]] {
             runner.clear();
             runner.add(&[part(1, rows[0])]);
@@ -154,7 +154,7 @@ fn a_run_that_would_never_end_is_stopped_from_another_thread_and_the_next_one_ru
     };
     let stopped = std::thread::scope(|scope| {
         let endless = scope.spawn(|| run(&mut runner, i64::MAX));
-        // A stop before the run begins is forgotten, so it is asked for until the run has ended.
+        // A stop before the run starts is ignored, so it is repeated until the run has ended.
         while !endless.is_finished() {
             stopper.stop();
             std::thread::yield_now();
@@ -166,7 +166,7 @@ fn a_run_that_would_never_end_is_stopped_from_another_thread_and_the_next_one_ru
     assert_eq!(outputs[0].data, TensorData::Fixed(Bytes::copy_from_slice(&3.0_f32.to_le_bytes())));
 }
 
-/// What a run of the model gives that makes so many zeros.
+/// Runs the model that makes this many zeros.
 fn zeros(runner: &mut Runner, count: i64) -> Result<Tensor, RunError> {
     runner.clear();
     let count = TensorData::Fixed(Bytes::copy_from_slice(&count.to_le_bytes()));
@@ -180,7 +180,7 @@ fn a_run_that_wants_more_memory_than_it_may_have_fails_alone() {
     let bytes_max = 8 << 20;
     let budget = MemoryBudget { run_bytes_max: bytes_max, ..MemoryBudget::UNLIMITED };
     let runtime = runtime().within(budget);
-    let mut runner = Runner::new(&runtime, &artifact(onnx::grown()), Voice::ErrorsOnly).unwrap();
+    let mut runner = Runner::new(&runtime, &artifact(onnx::grown()), LogLevel::ErrorsOnly).unwrap();
     for _ in 0..3 {
         let failed = zeros(&mut runner, 900_000_000).unwrap_err();
         assert_eq!(failed, RunError::MemoryExceeded { wanted: 3_600_000_000, bytes_max });
@@ -194,7 +194,7 @@ fn a_run_for_which_the_process_has_no_memory_left_fails_alone() {
     crate::memory::look();
     let bytes_max = crate::resident_bytes() + (64 << 20);
     let runtime = runtime().within(MemoryBudget { bytes_max, ..MemoryBudget::UNLIMITED });
-    let mut runner = Runner::new(&runtime, &artifact(onnx::grown()), Voice::ErrorsOnly).unwrap();
+    let mut runner = Runner::new(&runtime, &artifact(onnx::grown()), LogLevel::ErrorsOnly).unwrap();
     assert_eq!(zeros(&mut runner, 900_000_000), Err(RunError::MemoryFull { bytes_max }));
     assert_eq!(zeros(&mut runner, 1000).unwrap().shape.as_slice(), [1000]);
 }

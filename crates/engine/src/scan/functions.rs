@@ -1,8 +1,9 @@
-//! What a model's own functions come to once they are written out where they are called, as runtimes do: a few hundred bytes of
-//! functions that call each other twice would be millions of nodes.
+//! The size of a model with its functions expanded, as runtimes do.
+//!
+//! A few hundred bytes of functions that call each other twice would be millions of nodes.
 
 use super::over;
-use super::refusal::{Finding, Trouble};
+use super::refusal::{Finding, ScanError};
 use super::wire::Piece;
 use std::collections::HashMap;
 
@@ -13,29 +14,29 @@ const CHAIN_MAX: u64 = 64;
 const NODES: &str = "nodes, with all functions written out";
 const NODES_ADVICE: &str = "export the model without functions, or a smaller one";
 
-/// A graph or a function, with all graphs inside.
+/// A graph or a function, with all nested graphs.
 #[derive(Default)]
 pub(super) struct Body {
     pub(super) nodes: u64,
-    /// How deep its graphs lie in each other.
+    /// The nesting depth of its graphs.
     pub(super) depth: u64,
-    /// Which function is called, and how deep.
+    /// The called functions and their depth.
     pub(super) calls: Vec<(usize, u64)>,
 }
 
-/// Which functions there are, so that a node can be told to be a call.
-pub(super) fn named<'a>(functions: &[Piece<'a>]) -> Result<HashMap<FunctionId<'a>, usize>, Trouble> {
+/// The function names, so that calls are recognised.
+pub(super) fn named<'a>(functions: &[Piece<'a>]) -> Result<HashMap<FunctionId<'a>, usize>, ScanError> {
     let mut named = HashMap::with_capacity(functions.len());
     for (place, function) in functions.iter().enumerate() {
         let id = id(*function)?;
         if named.insert(id, place).is_some() {
-            return Err(Finding::malformed(format!("function '{}' stands there twice", id.1)));
+            return Err(Finding::malformed(format!("function '{}' is defined twice", id.1)));
         }
     }
     Ok(named)
 }
 
-fn id<'a>(function: Piece<'a>) -> Result<FunctionId<'a>, Trouble> {
+fn id<'a>(function: Piece<'a>) -> Result<FunctionId<'a>, ScanError> {
     let (mut domain, mut name, mut overload) = ("", "", "");
     for field in function.fields() {
         match field? {
@@ -51,7 +52,7 @@ fn id<'a>(function: Piece<'a>) -> Result<FunctionId<'a>, Trouble> {
 #[derive(Clone, Copy)]
 enum Written {
     Not,
-    /// Its calls are being followed.
+    /// Its calls are being expanded.
     Opened,
     As {
         nodes: u64,
@@ -59,7 +60,7 @@ enum Written {
     },
 }
 
-/// The nodes and the depth of `main` with every call written out.
+/// The nodes and depth of `main` with every call expanded.
 pub(super) struct Expansion<'b> {
     bodies: &'b [Body],
     written: Vec<Written>,
@@ -72,7 +73,7 @@ impl<'b> Expansion<'b> {
         Expansion { bodies, written: vec![Written::Not; bodies.len()], nodes_max, depth_max }
     }
 
-    pub(super) fn of(&mut self, body: &Body, chain: u64) -> Result<(u64, u64), Trouble> {
+    pub(super) fn of(&mut self, body: &Body, chain: u64) -> Result<(u64, u64), ScanError> {
         over(
             "functions that call one another in a row",
             chain,

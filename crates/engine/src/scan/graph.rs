@@ -1,15 +1,16 @@
-//! Graphs, their nodes and the attributes of these: which operators a model asks for, and what lies inside what. Every piece is
-//! looked at once; only counts and a few names are kept.
+//! Graphs, nodes and attributes: the operators that a model uses, and their nesting.
+//!
+//! Every piece is visited once; only counts and a few names are stored.
 
 use super::functions::Body;
-use super::refusal::{At, Finding, Trouble};
-use super::values::{self, Ends, Values};
+use super::refusal::{At, Finding, ScanError};
+use super::values::{self, NodeTensors, Values};
 use super::wire::{Once, Piece, Value};
 use super::{DEPTH_ADVICE, Scan, over};
 
-/// What ONNX Runtime's CPU provider has kernels for. Functions of the model's own may be of any domain.
+/// The domains of ONNX Runtime's CPU provider. A model's own functions may have any domain.
 const DOMAINS: [&str; 4] = ["", "ai.onnx.ml", "com.microsoft", "com.microsoft.nchwc"];
-/// Of those domains, what hands a part of the file to somebody else's compiler or library.
+/// Operators of those domains that pass a part of the file to another compiler or library.
 const FORBIDDEN: [&str; 2] = ["EPContext", "Snpe"];
 const EXTENSIONS: &str = "it needs the library of onnxruntime-extensions, and no library is loaded for a model; do this step before \
                           the model, or export without it";
@@ -19,21 +20,21 @@ const COMPILED: &str = "give the ONNX file that was compiled";
 const ATTRIBUTES_MAX: u64 = 1024;
 const TYPES_DEPTH_MAX: u64 = 16;
 
-/// The name that a domain goes by: ONNX's own has two.
+/// The canonical name of a domain: ONNX's own has two.
 pub(super) fn domain(written: &str) -> &str {
     if written == "ai.onnx" { "" } else { written }
 }
 
-/// Where the walk is.
+/// The position of the scan.
 #[derive(Default)]
-pub(super) struct Inside<'a> {
+pub(super) struct GraphContext<'a> {
     pub(super) body: Body,
     values: Values<'a>,
     depth: u64,
 }
 
 impl<'a> Scan<'a> {
-    pub(super) fn graph(&mut self, piece: Piece<'a>, inside: &mut Inside<'a>) -> Result<(), Trouble> {
+    pub(super) fn graph(&mut self, piece: Piece<'a>, inside: &mut GraphContext<'a>) -> Result<(), ScanError> {
         name_values(piece, &mut inside.values)?;
         let (mut nodes, mut values) = (0u64, 0u64);
         for field in piece.fields() {
@@ -60,7 +61,7 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn initialiser(&mut self) -> Result<(), Trouble> {
+    fn initialiser(&mut self) -> Result<(), ScanError> {
         self.facts.initialisers += 1;
         over(
             "initialisers",
@@ -74,8 +75,8 @@ impl<'a> Scan<'a> {
         &mut self,
         piece: Piece<'a>,
         number: u64,
-        inside: &mut Inside<'a>,
-    ) -> Result<(), Trouble> {
+        inside: &mut GraphContext<'a>,
+    ) -> Result<(), ScanError> {
         self.facts.nodes += 1;
         over("nodes", self.facts.nodes, self.limits.nodes_max, "export a smaller model")?;
         let looked = self.look(piece, inside);
@@ -85,11 +86,11 @@ impl<'a> Scan<'a> {
         })
     }
 
-    fn look(&mut self, piece: Piece<'a>, inside: &mut Inside<'a>) -> Result<(), Trouble> {
+    fn look(&mut self, piece: Piece<'a>, inside: &mut GraphContext<'a>) -> Result<(), ScanError> {
         let (mut op, mut of, mut overload) = ("", "", "");
         let (mut op_once, mut of_once, mut overload_once) =
             (Once::default(), Once::default(), Once::default());
-        let (mut attributes, mut ends) = (0u64, Ends::default());
+        let (mut attributes, mut ends) = (0u64, NodeTensors::default());
         let mut has_graphs = false;
         for field in piece.fields() {
             match field? {
@@ -132,7 +133,7 @@ impl<'a> Scan<'a> {
         self.operator(op, of)
     }
 
-    fn operator(&mut self, op: &str, of: &str) -> Result<(), Trouble> {
+    fn operator(&mut self, op: &str, of: &str) -> Result<(), ScanError> {
         if !DOMAINS.contains(&of) {
             let advice = if of == "ai.onnx.contrib" { EXTENSIONS } else { CUSTOM };
             let allowed = format!("ai.onnx, {}", DOMAINS[1..].join(", "));
@@ -149,12 +150,20 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    pub(super) fn attribute(&mut self, piece: Piece<'a>, inside: &mut Inside<'a>) -> Result<(), Trouble> {
+    pub(super) fn attribute(
+        &mut self,
+        piece: Piece<'a>,
+        inside: &mut GraphContext<'a>,
+    ) -> Result<(), ScanError> {
         let looked = self.look_at_attribute(piece, inside);
         looked.at(|| format!("attribute '{}'", piece_of(piece, 1).map(Piece::shown).unwrap_or_default()))
     }
 
-    fn look_at_attribute(&mut self, piece: Piece<'a>, inside: &mut Inside<'a>) -> Result<(), Trouble> {
+    fn look_at_attribute(
+        &mut self,
+        piece: Piece<'a>,
+        inside: &mut GraphContext<'a>,
+    ) -> Result<(), ScanError> {
         let mut once: [Once; 4] = Default::default();
         let mut plain_bytes = 0u64;
         for field in piece.fields() {
@@ -178,7 +187,7 @@ impl<'a> Scan<'a> {
         over("bytes of an attribute", plain_bytes, most, "put large constants into initialisers")
     }
 
-    fn subgraph(&mut self, piece: Piece<'a>, inside: &mut Inside<'a>) -> Result<(), Trouble> {
+    fn subgraph(&mut self, piece: Piece<'a>, inside: &mut GraphContext<'a>) -> Result<(), ScanError> {
         inside.depth += 1;
         over("graphs inside one another", inside.depth, self.limits.depth_max, DEPTH_ADVICE)?;
         inside.body.depth = inside.body.depth.max(inside.depth);
@@ -187,8 +196,8 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    pub(super) fn function(&mut self, piece: Piece<'a>) -> Result<Body, Trouble> {
-        let (mut inside, mut nodes) = (Inside::default(), 0);
+    pub(super) fn function(&mut self, piece: Piece<'a>) -> Result<Body, ScanError> {
+        let (mut inside, mut nodes) = (GraphContext::default(), 0);
         for field in piece.fields() {
             match field? {
                 (7, value) => {
@@ -203,7 +212,7 @@ impl<'a> Scan<'a> {
         Ok(inside.body)
     }
 
-    fn value_info(&mut self, piece: Piece<'a>) -> Result<(), Trouble> {
+    fn value_info(&mut self, piece: Piece<'a>) -> Result<(), ScanError> {
         for field in piece.fields() {
             if let (2, value) = field? {
                 types(value.piece()?, 1)?;
@@ -213,8 +222,8 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// Sequences of sequences, maps of maps and so on: readers recurse into them.
-fn types(piece: Piece<'_>, depth: u64) -> Result<(), Trouble> {
+/// Nested sequences, maps and so on: readers recurse into them.
+fn types(piece: Piece<'_>, depth: u64) -> Result<(), ScanError> {
     over("types inside one another", depth, TYPES_DEPTH_MAX, "export the model with plain tensors")?;
     for field in piece.fields() {
         let (number, value) = field?;
@@ -234,8 +243,8 @@ fn types(piece: Piece<'_>, depth: u64) -> Result<(), Trouble> {
     Ok(())
 }
 
-/// Which tensors a graph begins with. Its constants stand behind its nodes in a file, so this comes before the walk.
-fn name_values<'a>(graph: Piece<'a>, values: &mut Values<'a>) -> Result<(), Trouble> {
+/// The tensors that a graph starts with. Constants follow the nodes in a file, so this precedes the walk.
+fn name_values<'a>(graph: Piece<'a>, values: &mut Values<'a>) -> Result<(), ScanError> {
     for field in graph.fields() {
         match field? {
             (5, value) => piece_of(value.piece()?, 8).into_iter().for_each(|name| values.constant(name)),
@@ -254,7 +263,7 @@ fn name_values<'a>(graph: Piece<'a>, values: &mut Values<'a>) -> Result<(), Trou
     Ok(())
 }
 
-/// A text or a message of a message; the last of several, as readers take it.
+/// A text or submessage; the last of several, as readers choose it.
 fn piece_of(piece: Piece<'_>, wanted: u32) -> Option<Piece<'_>> {
     piece.fields().map_while(Result::ok).filter(|(number, _)| *number == wanted).last()?.1.piece().ok()
 }

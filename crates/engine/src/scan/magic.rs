@@ -1,12 +1,12 @@
-//! Files that are no ONNX model and are often taken for one, known by how they begin. None of them is ever read further:
-//! some of them run code when they are.
+//! Recognises files that are often mistaken for ONNX models, by their first bytes.
+//!
+//! None of them is read any further: some formats execute code when read.
 
 use super::refusal::Finding;
 
-const PICKLE: &str = "pickle and joblib run code when they are read, so they never are; convert the model where it was \
+const PICKLE: &str = "pickle and joblib run code when they are read, so flyball never reads them; convert the model where it was \
                       trained: skl2onnx.to_onnx, onnxmltools.convert_lightgbm or convert_xgboost";
-const TORCH: &str =
-    "it runs code when it is read, so it never is; export it where it was trained: torch.onnx.export";
+const TORCH: &str = "it runs code when it is read, so flyball never reads it; export it where it was trained: torch.onnx.export";
 const KERAS: &str = "convert it where it was trained: model.export(…, format=\"onnx\") or tf2onnx";
 const ARCHIVE: &str = "unpack it, and give the .onnx file inside";
 const WEIGHTS: &str = "it has weights and no graph; export the model itself: torch.onnx.export or optimum";
@@ -15,9 +15,9 @@ const TREES: &str = "convert it where it was trained: onnxmltools.convert_lightg
 const ENGINE: &str = "it was compiled for one runtime; give the ONNX file that it was made from";
 const PROGRAM: &str = "give the .onnx file";
 const POINTER: &str = "fetch the file itself:  git lfs pull";
-const PAGE: &str = "the download went wrong; fetch the file again";
+const PAGE: &str = "the download failed; fetch the file again";
 
-/// (offset, bytes, what it is, what to do). The longer of two that begin alike stands first.
+/// (offset, bytes, format, advice). The longer of two with the same start comes first.
 const MAGIC: &[(usize, &[u8], &str, &str)] = &[
     (0, b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19", "a PyTorch file (pickle)", TORCH),
     (0, b"\x80\x02", "a pickle", PICKLE),
@@ -60,7 +60,7 @@ const MAGIC: &[(usize, &[u8], &str, &str)] = &[
     (0, b"<html", "a web page", PAGE),
 ];
 
-/// What a file really is, where its beginning tells.
+/// The format of a file, if its start reveals it.
 pub(super) fn foreign(bytes: &[u8]) -> Option<Finding> {
     let begins = |(at, magic, _, _): &&(usize, &[u8], &str, &str)| {
         bytes.get(*at..).is_some_and(|rest| rest.starts_with(magic))
@@ -71,7 +71,7 @@ pub(super) fn foreign(bytes: &[u8]) -> Option<Finding> {
     zip(bytes).or_else(|| safetensors(bytes)).or_else(|| text(bytes))
 }
 
-/// The first bytes of a model are keys and lengths, some of which are no characters.
+/// A model starts with keys and lengths, some of which are not characters.
 fn text(bytes: &[u8]) -> Option<Finding> {
     const LOOKED_AT: usize = 64;
     let start = &bytes[..bytes.len().min(LOOKED_AT)];
@@ -79,7 +79,7 @@ fn text(bytes: &[u8]) -> Option<Finding> {
     text.then_some(Finding::Foreign { found: "a text file", advice: PROGRAM })
 }
 
-/// The names inside say whose archive it is.
+/// The names inside reveal the archive's format.
 fn zip(bytes: &[u8]) -> Option<Finding> {
     if !bytes.starts_with(b"PK\x03\x04") {
         return None;
@@ -99,7 +99,7 @@ fn zip(bytes: &[u8]) -> Option<Finding> {
     Some(Finding::Foreign { found, advice })
 }
 
-/// The length of a header in JSON, then the header.
+/// The length of a JSON header, then the header.
 fn safetensors(bytes: &[u8]) -> Option<Finding> {
     let (length, rest) = bytes.split_first_chunk::<8>()?;
     let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;

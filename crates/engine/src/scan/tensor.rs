@@ -1,11 +1,10 @@
-//! A tensor of weights: how large it says it is, and which part of which file beside the model it lies in. Its elements are
-//! passed over.
+//! A tensor of weights: its declared size, and its location in an external file. Skips its elements.
 
-use super::refusal::{At, Finding, Trouble};
+use super::refusal::{At, Finding, ScanError};
 use super::wire::{Fields, Once, Piece, Value};
 use super::{Scan, over};
 
-/// What the sum of all weights is refused for.
+/// The name of the limit on all weights.
 const WEIGHTS: &str = "bytes of weights";
 const WEIGHTS_ADVICE: &str = "serve a smaller model, or one in a shorter type";
 const RANK_MAX: u64 = 64;
@@ -23,13 +22,13 @@ struct Tensor<'a> {
 
 impl<'a> Scan<'a> {
     /// An initialiser, or a tensor inside an attribute.
-    pub(super) fn tensor(&mut self, piece: Piece<'a>) -> Result<(), Trouble> {
+    pub(super) fn tensor(&mut self, piece: Piece<'a>) -> Result<(), ScanError> {
         let mut tensor = Tensor { elements: 1, ..Tensor::default() };
         let read = tensor.read(piece.fields()).and_then(|()| self.weigh(&tensor, piece.bytes.len() as u64));
         read.at(|| format!("tensor '{}'", tensor.name.map(Piece::shown).unwrap_or_default()))
     }
 
-    pub(super) fn sparse_tensor(&mut self, piece: Piece<'a>) -> Result<(), Trouble> {
+    pub(super) fn sparse_tensor(&mut self, piece: Piece<'a>) -> Result<(), ScanError> {
         let (mut values, mut indices) = (Once::default(), Once::default());
         for field in piece.fields() {
             match field? {
@@ -47,10 +46,10 @@ impl<'a> Scan<'a> {
         Ok(())
     }
 
-    fn weigh(&mut self, tensor: &Tensor<'a>, carried: u64) -> Result<(), Trouble> {
+    fn weigh(&mut self, tensor: &Tensor<'a>, carried: u64) -> Result<(), ScanError> {
         let most = self.limits.weight_bytes_max;
         let declared = tensor.bytes().unwrap_or(u64::MAX);
-        // Entries without the flag are judged as well: loaders have disagreed on which of the two counts.
+        // Entries without the flag are checked too: loaders have disagreed on which of the two counts.
         let held = if tensor.external || !tensor.entries.is_empty() {
             self.external(tensor, declared)?.max(declared)
         } else {
@@ -60,8 +59,8 @@ impl<'a> Scan<'a> {
         over(WEIGHTS, self.facts.weight_bytes, most, WEIGHTS_ADVICE)
     }
 
-    /// Which bytes of which file it takes; gives how many.
-    fn external(&mut self, tensor: &Tensor<'a>, declared: u64) -> Result<u64, Trouble> {
+    /// Notes the external bytes that it uses; returns how many.
+    fn external(&mut self, tensor: &Tensor<'a>, declared: u64) -> Result<u64, ScanError> {
         let mut found: [Option<&str>; 3] = [None; 3];
         for &(key, value) in &tensor.entries {
             let place = match key {
@@ -72,13 +71,13 @@ impl<'a> Scan<'a> {
                 other => return Err(Finding::ExternalDataKey(shortened(other)).into()),
             };
             if found[place].replace(value).is_some() {
-                return Err(Finding::malformed(format!("the {key} of external data stands there twice")));
+                return Err(Finding::malformed(format!("the {key} of external data is given twice")));
             }
         }
         let [location, offset, length] = found;
         let name = location.unwrap_or_default();
-        // `*/_ORT_MEM_ADDR_/*` would let a file name an address in this process's memory. It has slashes; the marker itself
-        // is refused as well, whatever it may be written with one day.
+        // `*/_ORT_MEM_ADDR_/*` would let a file name an address in this process's memory. It has slashes; the
+        // marker itself is rejected too, however it may be written one day.
         let plain = !matches!(name, "" | "." | "..") && !name.contains(['/', '\\', '\0']);
         if !plain || name.contains("_ORT_MEM_ADDR_") || name.len() > 255 {
             return Err(Finding::ExternalDataOutside(shortened(name)).into());
@@ -90,7 +89,7 @@ impl<'a> Scan<'a> {
                 let number = digits.then(|| text.parse().ok()).flatten();
                 number.ok_or_else(|| {
                     let (name, is) = (name.to_owned(), shortened(text));
-                    Trouble::from(Finding::ExternalDataNumber { name, key, is })
+                    ScanError::from(Finding::ExternalDataNumber { name, key, is })
                 })
             }
         };
@@ -109,7 +108,7 @@ impl<'a> Scan<'a> {
 }
 
 impl<'a> Tensor<'a> {
-    fn read(&mut self, fields: Fields<'a>) -> Result<(), Trouble> {
+    fn read(&mut self, fields: Fields<'a>) -> Result<(), ScanError> {
         for field in fields {
             match field? {
                 (1, value) => self.axes(value)?,
@@ -137,7 +136,7 @@ impl<'a> Tensor<'a> {
     }
 
     /// Packed or one by one: both are legal.
-    fn axes(&mut self, value: Value<'a>) -> Result<(), Trouble> {
+    fn axes(&mut self, value: Value<'a>) -> Result<(), ScanError> {
         match value {
             Value::Number(axis) => self.axis(axis),
             Value::Piece(piece) => {
@@ -152,8 +151,8 @@ impl<'a> Tensor<'a> {
         }
     }
 
-    fn axis(&mut self, axis: u64) -> Result<(), Trouble> {
-        // Negative ones are numbers of over nine quintillion here.
+    fn axis(&mut self, axis: u64) -> Result<(), ScanError> {
+        // Negative ones appear as numbers above nine quintillion here.
         if axis > i64::MAX as u64 {
             return Err(Finding::malformed("a tensor of weights with a negative axis"));
         }
@@ -162,7 +161,7 @@ impl<'a> Tensor<'a> {
         over("axes of a tensor", self.rank, RANK_MAX, "export the model again")
     }
 
-    /// None: more than can be counted.
+    /// None: too large to count.
     fn bytes(&self) -> Option<u64> {
         let bits = match self.data_type {
             2 | 3 | 9 | 17..=20 | 24 => 8,
@@ -172,15 +171,15 @@ impl<'a> Tensor<'a> {
             15 => 128,
             21..=23 => 4,
             25 | 26 => 2,
-            // Texts have no size of their own, and types that are not known yet weigh what they carry.
+            // Texts have no size of their own, and unknown types count by their content.
             _ => return Some(0),
         };
         self.elements.checked_mul(bits).map(|bits| bits.div_ceil(8))
     }
 }
 
-/// A key and its value, each a text that stands there once.
-pub(super) fn entry(piece: Piece<'_>) -> Result<(&str, &str), Trouble> {
+/// A key and its value, each a text that occurs once.
+pub(super) fn entry(piece: Piece<'_>) -> Result<(&str, &str), ScanError> {
     let mut found = [None, None];
     for field in piece.fields() {
         let (place, value) = match field? {

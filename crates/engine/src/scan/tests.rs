@@ -1,4 +1,4 @@
-//! Each refusal of a scan, by a model that has just that fault; and that no bytes at all bring it down.
+//! Each finding of a scan, by a model with just that fault; and random bytes never crash it.
 
 mod onnx;
 mod values;
@@ -20,7 +20,7 @@ fn refused(bytes: &[u8], limits: &ScanLimits) -> ScanRefusal {
     }
 }
 
-/// What a model is refused for, in words.
+/// The rejection's text.
 #[track_caller]
 fn words(model: &ModelProto) -> String {
     refused(&model.encode_to_vec(), &ScanLimits::default()).to_string()
@@ -35,7 +35,7 @@ fn nested(depth: usize) -> ModelProto {
     model((0..depth).fold(innermost, wrap))
 }
 
-/// `count` functions, each of which calls the next one twice.
+/// `count` functions, each calling the next one twice.
 fn doubling(count: usize) -> ModelProto {
     let name = |number: usize| format!("f{number}");
     let functions = (0..count).map(|number| {
@@ -127,22 +127,22 @@ fn bytes_that_are_no_model_are_refused() {
         let refusal = refused(bytes, &ScanLimits::default());
         assert!(matches!(refusal.finding, Finding::Malformed(_)), "{bytes:?}: {refusal}");
     }
-    assert!(refused(cut, &ScanLimits::default()).to_string().contains("cut off"));
+    assert!(refused(cut, &ScanLimits::default()).to_string().contains("truncated"));
 }
 
 #[test]
 fn a_part_that_stands_there_twice_is_refused_because_readers_merge_it() {
     let one = model(graph(vec![node("Add", "")])).encode_to_vec();
     let twice = [one.clone(), one].concat();
-    assert!(refused(&twice, &ScanLimits::default()).to_string().contains("the graph stands there twice"));
-    // The first half of an attribute names a tensor, the second half where it lies.
+    assert!(refused(&twice, &ScanLimits::default()).to_string().contains("the graph is given twice"));
+    // The first half of an attribute names a tensor, the second half its location.
     let half =
         |tensor: TensorProto| AttributeProto { t: Some(tensor), ..AttributeProto::default() }.encode_to_vec();
     let attribute = [half(external(&[("location", "w.bin")])), half(external(&[("offset", "7")]))].concat();
     let node = [vec![0x2a, attribute.len() as u8], attribute].concat();
     let graph = [vec![0x0a, node.len() as u8], node].concat();
     let model = [vec![0x3a, graph.len() as u8], graph].concat();
-    assert!(refused(&model, &ScanLimits::default()).to_string().contains("the tensor stands there twice"));
+    assert!(refused(&model, &ScanLimits::default()).to_string().contains("the tensor is given twice"));
 }
 
 #[test]
@@ -175,23 +175,29 @@ fn every_limit_refuses_what_is_over_it_and_says_so() {
         let refusal = refused(&model.encode_to_vec(), &limits);
         let Finding::OverLimit { what, is, most, .. } = &refusal.finding else { panic!("{over}: {refusal}") };
         assert!(*what == over && is > most, "{over}: {refusal}");
-        assert!(refusal.to_string().contains(&format!("{is}, and {most} are allowed; ")), "{refusal}");
+        assert!(
+            refusal.to_string().contains(&format!("{is}, but at most {most} are allowed; ")),
+            "{refusal}"
+        );
     }
 }
 
 #[test]
 fn the_usual_limits_hold() {
     assert!(scanned(&nested(32)).is_ok());
-    assert!(words(&nested(33)).contains("graphs inside one another: 33, and 32 are allowed"));
+    assert!(words(&nested(33)).contains("graphs inside one another: 33, but at most 32 are allowed"));
     // 200,001 nodes of two bytes each.
-    assert!(words(&model(graph(vec![NodeProto::default(); 200_001]))).contains("nodes: 200001, and 200000"));
+    assert!(
+        words(&model(graph(vec![NodeProto::default(); 200_001])))
+            .contains("nodes: 200001, but at most 200000")
+    );
     let vast = TensorProto { dims: vec![1 << 40, 1 << 40], data_type: 1, ..TensorProto::default() };
     assert!(words(&with_weights(vast)).contains("bytes of weights"));
     let negative = TensorProto { dims: vec![-1], data_type: 1, ..TensorProto::default() };
     assert!(words(&with_weights(negative)).contains("negative axis"));
     let entries = vec![entry("key", "value"); 1001];
     let model = ModelProto { metadata_props: entries, ..model(graph(vec![])) };
-    assert!(words(&model).contains("entries of metadata: 1001, and 1000"));
+    assert!(words(&model).contains("entries of metadata: 1001, but at most 1000"));
 }
 
 #[test]
@@ -207,7 +213,7 @@ fn types_inside_one_another_are_bounded() {
         })
     };
     assert!(scanned(&value(10)).is_ok());
-    assert!(words(&value(16)).contains("types inside one another: 17, and 16"));
+    assert!(words(&value(16)).contains("types inside one another: 17, but at most 16"));
     let tp = Some((0..20).fold(TypeProto::default(), wrap));
     assert!(
         words(&with_attribute(AttributeProto { tp, ..AttributeProto::default() })).contains("types inside")
@@ -245,7 +251,7 @@ fn graphs_of_functions_count_towards_the_depth_where_they_are_called() {
     }
     inner.node = vec![node("f", "mine")];
     outer.functions = vec![function];
-    assert!(words(&outer).contains("graphs inside one another: 40, and 32"));
+    assert!(words(&outer).contains("graphs inside one another: 40, but at most 32"));
 }
 
 #[test]
@@ -298,7 +304,7 @@ fn training_information_is_refused() {
     assert!(words(&model).contains("training information"));
 }
 
-/// One external tensor in each place where a model may have tensors.
+/// One external tensor in each possible position.
 fn everywhere(tensor: &TensorProto) -> [ModelProto; 6] {
     let sparse = |values, indices| SparseTensorProto { values, indices };
     let (values, indices) = (Some(tensor.clone()), Some(tensor.clone()));
@@ -336,7 +342,7 @@ fn external_data_anywhere_but_beside_the_model_is_refused_wherever_it_is_named()
             assert!(matches!(refusal.finding, Finding::ExternalDataOutside(_)), "{location}: {refusal}");
         }
     }
-    // Without the flag, and without any place at all.
+    // Without the flag, and without any location.
     let unflagged = TensorProto { data_location: 0, ..external(&[("location", "../w")]) };
     assert!(words(&with_weights(unflagged)).contains("plain file name"));
     assert!(words(&with_weights(external(&[]))).contains("plain file name"));
@@ -361,8 +367,8 @@ fn external_data_that_says_anything_else_is_refused() {
         ("prepacked_0", "x|0;8;0", "'prepacked_0'"),
         ("offset", "-1", "offset '-1'"),
         ("length", "0x10", "length '0x10'"),
-        ("offset", "18446744073709551616", "no whole number"),
-        ("location", "again", "stands there twice"),
+        ("offset", "18446744073709551616", "not a whole number"),
+        ("location", "again", "is given twice"),
     ] {
         let refusal = words(&with_weights(external(&[("location", "w.bin"), (key, value)])));
         assert!(refusal.contains(words_of) && refusal.contains("tensor 'w'"), "{key}: {refusal}");
@@ -378,7 +384,7 @@ fn a_name_is_shown_at_bounded_length() {
     assert!(refusal.len() < 1000, "{}", refusal.len());
 }
 
-/// A bit of everything that the walk goes through.
+/// A sample of everything that the scan visits.
 fn whole() -> Vec<u8> {
     let mut model = doubling(3);
     let [_, sparse, attribute, ..] = everywhere(&external(&[("location", "w.bin"), ("offset", "4")]));
@@ -392,7 +398,7 @@ fn whole() -> Vec<u8> {
     model.encode_to_vec()
 }
 
-/// What the limits promise of everything that is taken.
+/// The limits hold for everything that is accepted.
 fn check(bytes: &[u8]) {
     let limits = ScanLimits { nodes_max: 50, depth_max: 5, ..ScanLimits::default() };
     match ScanFacts::of(bytes, &limits) {

@@ -1,21 +1,24 @@
-//! Which tensors depend on the values of a model's input, and which operators take a size from such a tensor. The shapes of
-//! the input are known before a run and its time was measured for them; its values are not.
+//! Which tensors depend on input values, and which operators take sizes from them.
+//!
+//! The input's shapes are known before a run, and its time was measured for them; its values are not.
 
 use super::wire::Piece;
 use std::collections::HashSet;
 
-/// The tensors of one graph or function, with all graphs inside. What was never seen may depend on anything: nodes may
-/// stand in any order, and a function's parameters are whatever its caller gives.
+/// The tensors of one graph or function, with all nested graphs.
+///
+/// Unknown ones may depend on anything: nodes come in any order, and a function's parameters are whatever its
+/// caller passes.
 #[derive(Default)]
 pub(super) struct Values<'a> {
     fixed: HashSet<&'a [u8]>,
-    /// Stays, whatever a graph inside calls by the same name.
+    /// Stays dependent, whatever a nested graph calls by the same name.
     dependent: HashSet<&'a [u8]>,
 }
 
-/// A node, as far as its tensors matter.
+/// The tensors of a node.
 #[derive(Default)]
-pub(super) struct Ends<'a> {
+pub(super) struct NodeTensors<'a> {
     pub(super) inputs: Vec<&'a [u8]>,
     pub(super) outputs: Vec<&'a [u8]>,
 }
@@ -32,10 +35,10 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// What a node makes of its inputs.
-    pub(super) fn pass(&mut self, ends: &Ends<'a>, op: &str) {
+    /// Propagates dependence from a node's inputs to its outputs.
+    pub(super) fn pass(&mut self, ends: &NodeTensors<'a>, op: &str) {
         let fixed = match op {
-            // Only the shape is looked at.
+            // Only the shape matters.
             "Shape" | "Size" => true,
             "RandomNormal" | "RandomUniform" | "RandomNormalLike" | "RandomUniformLike" | "Bernoulli"
             | "Multinomial" => false,
@@ -45,25 +48,24 @@ impl<'a> Values<'a> {
         names.extend(&ends.outputs);
     }
 
-    /// What a node makes that has graphs inside, or that calls a function: they may use more than its inputs.
-    pub(super) fn pass_unknown(&mut self, ends: &Ends<'a>) {
+    /// Propagates through a node with nested graphs or a function call, which may use more than its inputs.
+    pub(super) fn pass_unknown(&mut self, ends: &NodeTensors<'a>) {
         self.dependent.extend(&ends.outputs);
     }
 
-    /// Whether the size of what the operator makes, or how long it runs, depends on the input's values without a bound that
-    /// its shapes would give.
-    pub(super) fn size_depends(&self, ends: &Ends<'a>, op: &str) -> bool {
+    /// Whether the operator's output size or run time depends on input values without a bound by shapes.
+    pub(super) fn size_depends(&self, ends: &NodeTensors<'a>, op: &str) -> bool {
         let dependent = |place: &usize| ends.inputs.get(*place).is_some_and(|name| !self.is_fixed(name));
         sizes(op).iter().any(dependent)
     }
 
     fn is_fixed(&self, name: &[u8]) -> bool {
-        // An optional input that is left out has no name.
+        // An omitted optional input has no name.
         name.is_empty() || (self.fixed.contains(name) && !self.dependent.contains(name))
     }
 }
 
-/// Operators that run for as long as their input says.
+/// Operators whose run time depends on their input.
 pub(super) fn loops(op: &str) -> bool {
     matches!(
         op,
@@ -71,11 +73,11 @@ pub(super) fn loops(op: &str) -> bool {
     )
 }
 
-/// Which inputs of an operator are sizes, in any version of it.
+/// The inputs of an operator that are sizes, in any version.
 fn sizes(op: &str) -> &'static [usize] {
     match op {
         "ConstantOfShape" | "HannWindow" | "HammingWindow" | "BlackmanWindow" => &[0],
-        // Texts and pictures, which hold what they come to.
+        // Texts and images, which contain the size of their result.
         "StringSplit" | "Tokenizer" | "ImageDecoder" => &[0],
         "Expand" | "Pad" | "OneHot" | "Upsample" | "DFT" | "AffineGrid" | "CenterCropPad" => &[1],
         "MaxUnpool" => &[2],

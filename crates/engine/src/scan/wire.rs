@@ -1,10 +1,11 @@
-//! Protobuf's wire format, walked without copying: a message is a run of numbered fields, each a number, eight or four
-//! bytes, or a piece of the file. Knows nothing of what the numbers mean.
+//! Protobuf's wire format, walked without copying. Knows nothing of the fields' meaning.
+//!
+//! A message is a sequence of numbered fields, each a number, eight or four bytes, or a piece of the file.
 
-use super::refusal::{Finding, Trouble};
+use super::refusal::{Finding, ScanError};
 use prost::encoding::{WireType, decode_key, decode_varint};
 
-/// A piece of the file, and where it begins.
+/// A piece of the file and its offset.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece<'a> {
     pub(super) bytes: &'a [u8],
@@ -14,12 +15,12 @@ pub(super) struct Piece<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value<'a> {
     Number(u64),
-    /// Of four or eight bytes: floating-point numbers, at which nobody looks.
+    /// Four or eight bytes: floating-point numbers, which are not needed.
     Fixed,
     Piece(Piece<'a>),
 }
 
-/// The fields of one message, in the order of the file.
+/// The fields of one message, in file order.
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
     end: usize,
@@ -30,12 +31,12 @@ impl<'a> Piece<'a> {
         Fields { rest: self.bytes, end: self.at + self.bytes.len() }
     }
 
-    pub(super) fn text(self) -> Result<&'a str, Trouble> {
+    pub(super) fn text(self) -> Result<&'a str, ScanError> {
         std::str::from_utf8(self.bytes)
             .map_err(|_| Finding::malformed(format!("a text that is not UTF-8 (byte {})", self.at)))
     }
 
-    /// For messages only: what is not UTF-8 is shown as such, and nothing is shown at length.
+    /// For messages only: marks invalid UTF-8 and truncates.
     pub(super) fn shown(self) -> String {
         const CHARACTERS_MAX: usize = 64;
         let start = &self.bytes[..self.bytes.len().min(4 * CHARACTERS_MAX)];
@@ -44,21 +45,21 @@ impl<'a> Piece<'a> {
 }
 
 impl<'a> Value<'a> {
-    pub(super) fn piece(self) -> Result<Piece<'a>, Trouble> {
+    pub(super) fn piece(self) -> Result<Piece<'a>, ScanError> {
         match self {
             Value::Piece(piece) => Ok(piece),
-            _ => Err(Finding::malformed("a number stands where a message or a text belongs")),
+            _ => Err(Finding::malformed("a number where a message or a text is expected")),
         }
     }
 
-    pub(super) fn number(self) -> Result<u64, Trouble> {
+    pub(super) fn number(self) -> Result<u64, ScanError> {
         match self {
             Value::Number(number) => Ok(number),
-            _ => Err(Finding::malformed("a number is missing where one belongs")),
+            _ => Err(Finding::malformed("a number is expected here")),
         }
     }
 
-    /// How many bytes of the file it takes, without its key.
+    /// The bytes it occupies in the file, without its key.
     pub(super) fn length(self) -> u64 {
         match self {
             Value::Piece(piece) => piece.bytes.len() as u64,
@@ -72,7 +73,7 @@ impl<'a> Fields<'a> {
         self.end - self.rest.len()
     }
 
-    fn field(&mut self) -> Result<(u32, Value<'a>), Trouble> {
+    fn field(&mut self) -> Result<(u32, Value<'a>), ScanError> {
         let at = self.at();
         let broken = |what: &str| Finding::malformed(format!("{what} (byte {at})"));
         let (number, kind) = decode_key(&mut self.rest).map_err(|_| broken("a key of a field is broken"))?;
@@ -86,25 +87,26 @@ impl<'a> Fields<'a> {
                 let length = decode_varint(&mut self.rest).map_err(|_| broken("a length is broken"))?;
                 Value::Piece(self.take(length)?)
             }
-            // Nothing of ONNX is a group, and skipping one is recursion that others have tripped over.
+            // ONNX has no groups, and skipping one means recursion, which has broken other readers.
             WireType::StartGroup | WireType::EndGroup => {
-                return Err(broken("a group, which ONNX has none of"));
+                return Err(broken("a group, which ONNX does not use"));
             }
         };
         Ok((number, value))
     }
 
-    fn skip(&mut self, length: u64) -> Result<Value<'a>, Trouble> {
+    fn skip(&mut self, length: u64) -> Result<Value<'a>, ScanError> {
         self.take(length).map(|_| Value::Fixed)
     }
 
-    fn take(&mut self, length: u64) -> Result<Piece<'a>, Trouble> {
+    fn take(&mut self, length: u64) -> Result<Piece<'a>, ScanError> {
         let (at, left) = (self.at(), self.rest.len());
         let Some((bytes, rest)) =
             usize::try_from(length).ok().and_then(|length| self.rest.split_at_checked(length))
         else {
-            let what =
-                format!("a field of {length} bytes where {left} are left (byte {at}); was the file cut off?");
+            let what = format!(
+                "a field of {length} bytes where only {left} remain (byte {at}); is the file truncated?"
+            );
             return Err(Finding::malformed(what));
         };
         self.rest = rest;
@@ -113,7 +115,7 @@ impl<'a> Fields<'a> {
 }
 
 impl<'a> Iterator for Fields<'a> {
-    type Item = Result<(u32, Value<'a>), Trouble>;
+    type Item = Result<(u32, Value<'a>), ScanError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.rest.is_empty() {
@@ -127,14 +129,15 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// A field that may stand once. Readers merge a second one into the first, or take the last: a scan must not have to guess.
+/// A field that may occur once. Readers merge a second one into the first, or take the last: a scan must not
+/// guess.
 #[derive(Default)]
 pub(super) struct Once(bool);
 
 impl Once {
-    pub(super) fn take(&mut self, what: &str) -> Result<(), Trouble> {
+    pub(super) fn take(&mut self, what: &str) -> Result<(), ScanError> {
         if std::mem::replace(&mut self.0, true) {
-            return Err(Finding::malformed(format!("{what} stands there twice")));
+            return Err(Finding::malformed(format!("{what} is given twice")));
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
-//! Replaces a set of the embedded store: the file is copied beside itself, changed there, and moved into its place whole.
+//! Replaces a set of the embedded store: copies the file, changes the copy, renames it.
 //!
-//! Readers have the old set or the new one, never half of it. Two pushes at once would lose one: the second is refused.
+//! Readers see the old set or the new one, never a mixture. Two concurrent pushes would lose one: the second
+//! is rejected.
 
 use crate::store::{beside, key_path, table};
 use crate::tokens::Tokens;
@@ -12,10 +13,10 @@ use std::path::{Path, PathBuf};
 pub(crate) struct StoreWriter {
     set: String,
     path: PathBuf,
-    /// What becomes the store; removed where it does not.
+    /// The future store; removed if the push fails.
     draft: PathBuf,
     tokens: Tokens,
-    /// None: closed, which it is before it is moved.
+    /// None: closed, as required before the rename.
     database: Option<Database>,
     transaction: Option<WriteTransaction>,
     _lock: File,
@@ -29,14 +30,14 @@ impl StoreWriter {
         let key = key_path(path);
         if path.exists() && !key.exists() {
             return Err(format!(
-                "{} is missing, and {} needs it; restore it from a copy, or remove both and push all sets again",
+                "{} is missing, but {} needs it; restore it from a copy, or remove both and push all sets again",
                 key.display(),
                 path.display()
             ));
         }
         let tokens = Tokens::kept(&key)?;
         let draft = beside(path, ".draft");
-        // Left over from a push that was killed.
+        // A leftover of a killed push.
         let _ = std::fs::remove_file(&draft);
         if path.exists() {
             std::fs::copy(path, &draft).map_err(|error| told("copy", &error))?;
@@ -73,7 +74,7 @@ impl StoreWriter {
         write().map_err(|error| format!("cannot write {}: {error}", self.draft.display()))
     }
 
-    /// From now on this is the store.
+    /// Makes the draft the store.
     pub(crate) fn finish(mut self) -> Result<(), String> {
         let replaced = self.replace();
         replaced.map_err(|error| format!("cannot write {}: {error}", self.path.display()))
@@ -84,7 +85,7 @@ impl StoreWriter {
             transaction.commit()?;
         }
         if let Some(mut database) = self.database.take() {
-            // What the old set had is free now; without this the file would only grow.
+            // The old set's space is free now; without this the file would only grow.
             database.compact()?;
         }
         Ok(into_place(&self.draft, &self.path)?)
@@ -97,7 +98,7 @@ fn lock(path: &Path) -> Result<File, String> {
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => {
-            Err(format!("another push writes {}; wait until it is done", path.display()))
+            Err(format!("another push is writing {}; wait until it is done", path.display()))
         }
         Err(TryLockError::Error(error)) => Err(told(&error)),
     }
@@ -115,8 +116,9 @@ fn into_place(draft: &Path, path: &Path) -> std::io::Result<()> {
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Removes keys from all sets of a store; how many records it had of them. The file is written anew: in a database that is
-/// only changed, what was removed stays until its page is used again.
+/// Removes keys from all sets of a store; returns how many records it had.
+///
+/// The file is rewritten: a changed database would retain removed data until its page is reused.
 pub(crate) fn erase(path: &Path, keys: &[String]) -> Result<u64, String> {
     let _lock = lock(path)?;
     let tokens = Tokens::read(&key_path(path))?;
@@ -165,7 +167,7 @@ impl Drop for StoreWriter {
     fn drop(&mut self) {
         self.transaction = None;
         self.database = None;
-        // Not there where it became the store.
+        // Gone if it became the store.
         let _ = std::fs::remove_file(&self.draft);
     }
 }

@@ -1,5 +1,4 @@
-//! A key's tally as bytes in the file of windows, little-endian. Only this process's kind reads it; the reader still believes
-//! nothing.
+//! Encodes a key's tally for the windows file, little-endian. The reader trusts nothing.
 
 use crate::window::tally::{Cell, Tally, VALUES_MAX};
 
@@ -7,7 +6,7 @@ const VERSION: u8 = 1;
 /// Twice the buckets that a value covers, and the current one.
 const CELLS_MAX: usize = 121;
 const NONE: i64 = i64::MIN;
-/// Buckets lie within this, so that sums of them cannot overflow.
+/// Buckets are within this, so that sums of them cannot overflow.
 const BUCKET_MAX: u64 = 1 << 53;
 
 pub(crate) fn write(tally: &Tally, into: &mut Vec<u8>) {
@@ -42,7 +41,7 @@ pub(crate) fn read(mut bytes: &[u8]) -> Option<Tally> {
     for _ in 0..count {
         let bucket = bucket_or_none(from)??;
         let (count, sum) = (u64::from_le_bytes(take(from)?), f64::from_le_bytes(take(from)?));
-        // A count beyond this could not be added up, and no key has it.
+        // A larger count could not be summed, and no key has it.
         if !sum.is_finite() || count > 1 << 48 || cells.last().is_some_and(|last| last.bucket >= bucket) {
             return None;
         }
@@ -71,7 +70,7 @@ fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
     Some(*head)
 }
 
-/// The outer none: not to be believed.
+/// The outer none: invalid.
 fn bucket_or_none(from: &mut &[u8]) -> Option<Option<i64>> {
     let bucket = i64::from_le_bytes(take(from)?);
     if bucket == NONE {

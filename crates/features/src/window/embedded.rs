@@ -1,9 +1,10 @@
-//! A window in this process: keys in a sharded map, each behind a lock of its own that is held for one event.
+//! A window in this process: a sharded map of keys, each with a lock held for one event.
 //!
-//! Which keys changed is noted for the keeper, which writes them behind. Nothing here touches a disk.
+//! Changed keys are noted for the store thread, which writes them in the background. Nothing here touches a
+//! disk.
 
 use crate::counters::WindowCounters;
-use crate::window::span::{Span, When};
+use crate::window::span::{EventTime, Span};
 use crate::window::tally::{Gain, Tally, Total};
 use crate::window::warmth::{Marks, Warmth};
 use quick_cache::sync::Cache;
@@ -23,7 +24,7 @@ struct Held {
     tally: Tally,
     /// It is among the changes.
     noted: bool,
-    /// It made room for others; who still has it looks again.
+    /// It was evicted; a holder must look it up again.
     evicted: bool,
 }
 
@@ -33,11 +34,11 @@ impl Key {
     }
 
     fn lock(&self) -> MutexGuard<'_, Held> {
-        // What it guards is whole between any two statements that could panic.
+        // The guarded data is consistent between any two statements that could panic.
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is to be kept of it from now on; none: nothing.
+    /// Returns the state to store; none: nothing.
     pub(crate) fn settle<T>(&self, write: impl FnOnce(&Tally) -> T) -> Option<T> {
         let mut held = self.lock();
         held.noted = false;
@@ -48,7 +49,7 @@ impl Key {
 /// Keys that changed since they were last written.
 pub(crate) struct Changes {
     list: Mutex<Vec<Arc<Key>>>,
-    /// None: nobody writes them.
+    /// None: they are not persisted.
     most: Option<usize>,
 }
 
@@ -56,7 +57,7 @@ impl Changes {
     fn note(&self, key: &Arc<Key>, held: &mut Held) {
         let Some(most) = self.most.filter(|_| !held.noted) else { return };
         let mut list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
-        // Beyond it a change is not written before the next one to its key.
+        // Beyond the limit a change is not written before the next one to its key.
         if list.len() < most {
             held.noted = true;
             list.push(Arc::clone(key));
@@ -71,7 +72,7 @@ impl Changes {
         self.list.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
-    /// What could not be written, to be tried again.
+    /// Returns changes that could not be written, for a retry.
     pub(crate) fn give_back(&self, keys: Vec<Arc<Key>>) {
         for key in keys {
             self.note(&key, &mut key.lock());
@@ -120,7 +121,7 @@ impl Embedded {
         Embedded { warmth: Warmth::new(marks, span), changes, keys }
     }
 
-    /// What was kept of a key. Those that no event will ask for again are forgotten.
+    /// Restores a key's stored state. Drops keys that no event can need again.
     pub(crate) fn restore(&self, span: &Span, name: &str, tally: Tally) {
         let now = self.warmth.marks().map(|marks| marks.newest_ms.div_euclid(span.width_ms));
         let over = tally.newest.is_none_or(|newest| now.is_some_and(|now| newest < span.kept(now)));
@@ -134,8 +135,14 @@ impl Embedded {
         }
     }
 
-    /// What the window comes to for a key, without any change.
-    pub(crate) fn read(&self, span: &Span, name: &str, when: When, current: Option<Gain>) -> Option<Total> {
+    /// The window's value for a key, without any change.
+    pub(crate) fn read(
+        &self,
+        span: &Span,
+        name: &str,
+        when: EventTime,
+        current: Option<Gain>,
+    ) -> Option<Total> {
         match self.keys.peek(name) {
             Some(key) => key.lock().tally.total(span, when.bucket, current),
             None => Tally::default().total(span, when.bucket, current),
@@ -147,11 +154,11 @@ impl Embedded {
         &self,
         span: &Span,
         name: &str,
-        when: When,
+        when: EventTime,
         gain: Gain,
         current: bool,
     ) -> Option<Total> {
-        // A key that makes room at once, where all others are asked for more, is as if it had never been.
+        // A key that is evicted at once, because all others are used more, counts as never added.
         for _ in 0..TRIES_MAX {
             let key = self.key(name);
             let mut held = key.lock();
@@ -166,7 +173,7 @@ impl Embedded {
         Tally::default().total(span, when.bucket, current.then_some(gain))
     }
 
-    /// Whether it was there. The keeper removes what it has of it.
+    /// Removes a key; returns whether it existed. The store thread removes its stored state.
     pub(crate) fn forget(&self, name: &str) -> bool {
         let Some((_, key)) = self.keys.remove(name) else { return false };
         let mut held = key.lock();

@@ -1,11 +1,12 @@
-//! A window in Redis, which several replicas count together. One script adds and reads in one round trip, by the rules of the
-//! embedded one.
+//! A window in Redis, shared by replicas.
+//!
+//! One script adds and reads in one round trip, by the rules of the embedded one.
 
 use crate::link::Link;
-use crate::window::span::{AHEAD_MS_MAX, When};
+use crate::window::span::{AHEAD_MS_MAX, EventTime};
 use crate::window::tally::{Gain, Total, VALUES_MAX};
 use crate::window::{Event, WindowState, Windowed};
-use crate::{SourceKind, Why, push};
+use crate::{LookupError, SourceKind, push};
 use flyball_core::WindowOp;
 use redis::Script;
 use std::rc::Rc;
@@ -18,7 +19,8 @@ const MARKS_LIVE_MS: i64 = 7 * 24 * 3_600_000;
 static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("shared.lua")));
 
 impl WindowState {
-    /// The value as of the event, which is added where it is real. Where no answer came in time, nobody knows whether it was.
+    /// The value as of the event, which is added if it is real. Without a timely response, it is unknown
+    /// whether it was.
     pub(crate) async fn ask(
         &self,
         link: &Rc<Link>,
@@ -51,7 +53,11 @@ impl WindowState {
     }
 
     /// The newest event that replicas counted, to a bucket's width.
-    pub(crate) async fn newest_shared(&self, link: &Rc<Link>, limit: Duration) -> Result<Option<i64>, Why> {
+    pub(crate) async fn newest_shared(
+        &self,
+        link: &Rc<Link>,
+        limit: Duration,
+    ) -> Result<Option<i64>, LookupError> {
         let mut command = redis::cmd("HGET");
         command.arg(self.marks_key()).arg("newest");
         let newest: Option<f64> =
@@ -67,7 +73,7 @@ impl WindowState {
         &self,
         event: &Event<'_>,
         gain: Option<Gain>,
-        when: When,
+        when: EventTime,
         write: bool,
         wall_ms: i64,
     ) -> redis::ScriptInvocation<'static> {
@@ -99,7 +105,7 @@ impl WindowState {
     }
 }
 
-/// Removes keys from a window in Redis; how many it had.
+/// Removes keys from a window in Redis; returns how many it had.
 pub(crate) fn erase(window: &WindowState, keys: &[String]) -> Result<u64, String> {
     let Some(SourceKind::Redis { url, .. }) = window.def.source.as_ref().map(|source| &source.0.def.kind)
     else {
@@ -118,16 +124,16 @@ enum Answer {
 }
 
 impl Answer {
-    fn read([state, count, sum, saturated]: [String; 4]) -> Result<Answer, Why> {
-        let count: f64 = count.parse().map_err(|_| Why::Bad)?;
-        let sum: f64 = sum.parse().map_err(|_| Why::Bad)?;
-        // No key has more events than a double counts.
+    fn read([state, count, sum, saturated]: [String; 4]) -> Result<Answer, LookupError> {
+        let count: f64 = count.parse().map_err(|_| LookupError::Bad)?;
+        let sum: f64 = sum.parse().map_err(|_| LookupError::Bad)?;
+        // No key has more events than a double can count.
         let total = Total { count: count as u64, sum, saturated: saturated == "1" };
         match state.as_str() {
             "late" => Ok(Answer::Late),
             "warming" => Ok(Answer::Warming),
             "warm" => Ok(Answer::Warm(total)),
-            _ => Err(Why::Bad),
+            _ => Err(LookupError::Bad),
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What is kept of a key's events, by bucket: counts and sums, or distinct values. Plain data, without clock or lock.
+//! A key's stored events by bucket: counts and sums, or distinct values.
 //!
-//! A sum is the same for the same events in the same order: within a bucket they are added as they came, and buckets are
-//! added from the oldest to the newest, from zero.
+//! Plain data, without clock or lock. A sum is the same for the same events in the same order: within a
+//! bucket they are added in arrival order, and buckets from oldest to newest, from zero.
 
 use crate::window::span::Span;
 
-/// Values in buckets that one key may have; what is more is not kept, and said.
+/// Maximum distinct values of one key; more are not stored, which is reported.
 pub(crate) const VALUES_MAX: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,7 +15,7 @@ pub(crate) struct Cell {
     pub(crate) sum: f64,
 }
 
-/// What an event adds, once it is known to fit.
+/// The contribution of a validated event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Gain {
     Number(f64),
@@ -23,7 +23,7 @@ pub(crate) enum Gain {
     Value(u128),
 }
 
-/// What a window's buckets come to.
+/// The total over a window's buckets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Total {
     /// Of events, or of distinct values.
@@ -35,16 +35,16 @@ pub(crate) struct Total {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Tally {
     pub(crate) newest: Option<i64>,
-    /// By bucket.
+    /// Sorted by bucket.
     pub(crate) cells: Vec<Cell>,
-    /// By value, then bucket.
+    /// Sorted by value, then bucket.
     pub(crate) values: Vec<(u128, i64)>,
-    /// The newest bucket of which a value was not kept.
+    /// The newest bucket with a value that was not stored.
     pub(crate) overflow: Option<i64>,
 }
 
 impl Tally {
-    /// What a value at `bucket` covers, with `current` beside what was added. None: too late to tell.
+    /// The total at `bucket`, including `current`. None: too late.
     pub(crate) fn total(&self, span: &Span, bucket: i64, current: Option<Gain>) -> Option<Total> {
         if span.late(bucket, self.newest) {
             return None;
@@ -82,7 +82,7 @@ impl Tally {
         Some(total)
     }
 
-    /// Adds an event; false where it is too late.
+    /// Adds an event; false if it is too late.
     pub(crate) fn add(&mut self, span: &Span, bucket: i64, gain: Gain) -> bool {
         if span.late(bucket, self.newest) {
             return false;

@@ -1,8 +1,8 @@
-//! Windows against a list of all events ever.
+//! Windows compared with a list of all events.
 
 use super::*;
 use crate::{FeatureSettings, Features, LaneFeatures};
-use flyball_core::Wall;
+use flyball_core::WallClock;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ const LAST_MS: i64 = 3_600_000;
 const WIDTH_MS: i64 = LAST_MS / 60;
 
 fn features() -> Arc<Features> {
-    let wall = Wall::manual(BASE_MS + 1000 * LAST_MS);
+    let wall = WallClock::manual(BASE_MS + 1000 * LAST_MS);
     Features::new(FeatureSettings { wall, window_keys_max: 1000, ..FeatureSettings::default() })
 }
 
@@ -20,7 +20,7 @@ fn window(features: &Features, op: WindowOp) -> Window {
     features.window(WindowDef { name, op, last_ms: LAST_MS as u64, source: None }).unwrap()
 }
 
-/// Has seen a whole window before `BASE_MS`.
+/// Runs the window for its full length before `BASE_MS`.
 fn warm(lane: &LaneFeatures, window: &Window) {
     for at_ms in [BASE_MS - 2 * LAST_MS, BASE_MS - LAST_MS - 1, BASE_MS - 1] {
         let value = WindowValue::Number(1.0);
@@ -60,7 +60,7 @@ fn case() -> impl Strategy<Value = Case> {
         })
 }
 
-/// Every event that was added: key, time, number.
+/// Every added event: key, time, number.
 #[derive(Default)]
 struct Naive(Vec<(u8, i64, f64)>);
 
@@ -110,7 +110,7 @@ proptest! {
         for case in cases {
             let at_ms = newest + case.step_ms;
             newest = newest.max(at_ms);
-            // The clock goes with the events: no leaps.
+            // The clock moves with the events: no leaps.
             features.settings.wall.advance_ms(case.step_ms.max(0));
             let key = ["a", "b", "c"][usize::from(case.key)];
             let value = if case.missing { WindowValue::None } else { WindowValue::Number(case.number) };
@@ -161,7 +161,7 @@ fn a_value_covers_the_window_and_up_to_one_bucket_more() {
 
 #[test]
 fn an_event_from_the_future_is_not_added_and_read_as_of_a_minute_ahead() {
-    let wall = Wall::manual(BASE_MS);
+    let wall = WallClock::manual(BASE_MS);
     let features = Features::new(FeatureSettings { wall, ..FeatureSettings::default() });
     let (lane, window) = (features.lane(), window(&features, WindowOp::Count));
     warm(&lane, &window);
@@ -197,7 +197,7 @@ fn what_does_not_fit_a_sum_fails_and_is_not_added() {
         WindowValue::Number(f64::INFINITY),
     ] {
         let failed = lane.window_embedded(&window, event(BASE_MS, value));
-        assert_eq!(failed, Some(Windowed::Failed { why: Why::Bad }));
+        assert_eq!(failed, Some(Windowed::Failed { why: LookupError::Bad }));
     }
     assert_eq!(lane.window_embedded(&window, event(BASE_MS, WindowValue::Number(2.5))), exact(2.5));
 }
@@ -218,7 +218,7 @@ fn distinct_values_are_exact_up_to_their_bound_and_then_said_to_be_more() {
     add(BASE_MS, tally::VALUES_MAX);
     let more = Some(Windowed::Value { value: bound + 1.0, saturated: true });
     assert_eq!(add(BASE_MS, tally::VALUES_MAX + 1), more);
-    // Once those are out of what is kept it is exact again.
+    // Once those are out of the stored range it is exact again.
     features.settings.wall.advance_ms(3 * LAST_MS);
     let later = BASE_MS + 2 * LAST_MS + 2 * WIDTH_MS;
     assert_eq!(add(later, 7), exact(1.0));
@@ -251,7 +251,7 @@ fn a_new_window_is_warming_for_its_whole_length_of_event_time() {
 
 #[test]
 fn a_leap_in_event_time_that_no_clock_saw_begins_warming_anew_and_a_quiet_time_does_not() {
-    let wall = Wall::manual(BASE_MS + LAST_MS);
+    let wall = WallClock::manual(BASE_MS + LAST_MS);
     let features = Features::new(FeatureSettings { wall: wall.clone(), ..FeatureSettings::default() });
     let (lane, window) = (features.lane(), window(&features, WindowOp::Count));
     let at = |at_ms| lane.window_embedded(&window, event(at_ms, WindowValue::None));

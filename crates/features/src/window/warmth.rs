@@ -1,19 +1,19 @@
-//! Whether a window has seen its whole length of event time since its first event. Until then it is warming.
+//! Whether a window has covered its full length of event time. Until then it is warming up.
 //!
-//! Quiet times count: nothing happened is known too. But where event time leaps ahead by more than a window while the
-//! clock did not, the events before the leap were of another age, and warming begins anew.
+//! Quiet times count: that nothing happened is known too. But if event time leaps ahead by more than a window
+//! while the clock did not, the earlier events were from another period, and warm-up starts again.
 
-use crate::window::span::{Span, When};
+use crate::window::span::{EventTime, Span};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Marks {
-    /// When the first event happened.
+    /// The time of the first event.
     pub(crate) since_ms: i64,
     /// The newest event, to a bucket's width.
     pub(crate) newest_ms: i64,
-    /// The time of day at which that event came, had it come as soon as the quickest before it.
+    /// The wall time of that event, corrected for late arrival by the quickest one before it.
     pub(crate) wall_ms: i64,
 }
 
@@ -45,9 +45,9 @@ impl Warmth {
         self.next_ms.store(marks.newest_ms.saturating_add(span.width_ms), Ordering::Relaxed);
     }
 
-    /// An event was added.
-    pub(crate) fn note(&self, span: &Span, when: When, wall_ms: i64) {
-        // Sixty times in a window, and not for every event.
+    /// Notes an added event.
+    pub(crate) fn note(&self, span: &Span, when: EventTime, wall_ms: i64) {
+        // Sixty times a window, not for every event.
         if when.at_ms < self.next_ms.load(Ordering::Relaxed) {
             return;
         }
@@ -60,7 +60,7 @@ impl Warmth {
         self.show(&noted, span);
     }
 
-    pub(crate) fn warm(&self, span: &Span, when: When) -> bool {
+    pub(crate) fn warm(&self, span: &Span, when: EventTime) -> bool {
         when.at_ms.saturating_sub(self.since_ms.load(Ordering::Relaxed)) >= span.last_ms
     }
 
@@ -79,7 +79,7 @@ impl Marks {
         if leapt {
             return Marks { since_ms: at_ms, newest_ms: at_ms, wall_ms };
         }
-        // One that came late must not make the next, which does not, look like a leap.
+        // A late event must not make the next, timely one look like a leap.
         Marks { newest_ms: at_ms, wall_ms: wall_ms.min(self.wall_ms.saturating_add(gap)), ..self }
     }
 }

@@ -1,4 +1,4 @@
-//! A real redis-server for a test: on a socket in a folder of its own, and gone with it. Over TCP where a test says so.
+//! A real redis-server for a test: on a socket in its own directory, or over TCP.
 
 use std::io;
 use std::process::{Child, Command, Stdio};
@@ -12,7 +12,7 @@ pub(crate) struct RedisServer {
 }
 
 impl RedisServer {
-    /// None where this machine has no redis-server, which is told; in continuous integration that is a failure.
+    /// None without redis-server on this machine, which is reported; an error in continuous integration.
     pub(crate) fn start() -> Option<RedisServer> {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("redis+unix://{}", folder.path().join("socket").display());
@@ -45,7 +45,7 @@ impl RedisServer {
         self.folder.path().join("socket")
     }
 
-    /// Starts it where it is not running, and waits until it answers.
+    /// Starts it if needed, and waits until it answers.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         let mut command = Command::new("redis-server");
         command.args([
@@ -77,7 +77,7 @@ impl RedisServer {
         }
     }
 
-    /// It answers nobody until it is told to go on. Not by `CLIENT PAUSE`, which holds back its own end, too.
+    /// Stops it from answering until resumed. Not with `CLIENT PAUSE`, which also delays its shutdown.
     #[allow(dead_code, reason = "only some of the tests that share this file want it")]
     pub(crate) fn pause(&self) {
         self.signal("-STOP");

@@ -1,4 +1,4 @@
-//! A disk that fails at the call it is told to, as disks do: what a failed fdatasync leaves unwritten is gone.
+//! A disk that fails at a planned call. A failed fdatasync loses the unsynced data.
 
 use super::{Disk, RealDisk};
 use std::collections::{HashMap, HashSet};
@@ -12,21 +12,21 @@ use std::sync::Mutex;
 pub(crate) enum Failing {
     Io,
     Space,
-    /// A write ends early; other calls fail as by `Io`.
+    /// A write is short; other calls fail as with `Io`.
     Short,
-    /// New files find no room; all else goes well.
+    /// New files find no space; everything else works.
     NoNewFile,
-    /// Names do not come to the disk; all else goes well.
+    /// Names do not reach the disk; everything else works.
     NoName,
-    /// Keys and long inputs find no room; all else goes well.
-    BesideFull,
-    /// No room is made for them ahead; all else goes well.
+    /// Keys and long inputs find no space; everything else works.
+    SideFilesFull,
+    /// Preallocation for them fails; everything else works.
     NoRoomAhead,
-    /// Or they do not come to the disk.
-    BesideIo,
+    /// Keys and long inputs do not reach the disk.
+    SideFilesIo,
 }
 
-/// Which calls fail, counted from one, and how.
+/// The failing calls, counted from one, and the kind of failure.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Plan {
     Span { first: u64, calls: u64, failing: Failing },
@@ -48,20 +48,20 @@ struct State {
     calls: u64,
     failed: u64,
     plan: Option<Plan>,
-    /// Written and not synced, by file: place and length.
+    /// Unsynced writes by file: offset and length.
     unsynced: HashMap<u64, Vec<(u64, u64)>>,
     /// Files of keys and long inputs.
-    beside: HashSet<u64>,
+    side_files: HashSet<u64>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct FaultyDisk(Mutex<State>, pub(crate) Gate);
 
-/// Who holds it, holds up every call.
+/// Holding it blocks every call.
 pub(crate) type Gate = Mutex<()>;
 
 impl FaultyDisk {
-    /// Calls count from here.
+    /// Restarts the count of calls.
     pub(crate) fn plan(&self, plan: Option<Plan>) {
         let mut state = self.0.lock().unwrap();
         (state.calls, state.plan) = (0, plan);
@@ -81,8 +81,8 @@ impl FaultyDisk {
                 Failing::NoNewFile
                 | Failing::NoName
                 | Failing::NoRoomAhead
-                | Failing::BesideFull
-                | Failing::BesideIo,
+                | Failing::SideFilesFull
+                | Failing::SideFilesIo,
             ) => Ok(()),
             Some(failing) => {
                 state.failed += 1;
@@ -95,7 +95,7 @@ impl FaultyDisk {
         self.call().map_err(error)
     }
 
-    /// Of what fails for one kind of call alone.
+    /// Failures of one kind of call.
     fn unless(&self, failing: Failing) -> io::Result<()> {
         let mut state = self.0.lock().unwrap();
         if state.plan.and_then(|plan| plan.at(state.calls)) == Some(failing) {
@@ -105,20 +105,20 @@ impl FaultyDisk {
         Ok(())
     }
 
-    /// Of files of keys and long inputs alone.
-    fn unless_beside(&self, file: &File, failing: Failing) -> io::Result<()> {
-        let beside = self.0.lock().unwrap().beside.contains(&inode(file));
-        if beside { self.unless(failing) } else { Ok(()) }
+    /// Failures of files with keys or long inputs.
+    fn unless_side_file(&self, file: &File, failing: Failing) -> io::Result<()> {
+        let side_files = self.0.lock().unwrap().side_files.contains(&inode(file));
+        if side_files { self.unless(failing) } else { Ok(()) }
     }
 
     fn opened(&self, path: &Path, file: File) -> File {
         if ["subjects", "unfinished"].iter().any(|name| path.ends_with(name)) {
-            self.0.lock().unwrap().beside.insert(inode(&file));
+            self.0.lock().unwrap().side_files.insert(inode(&file));
         }
         file
     }
 
-    /// What was written to a file and never synced.
+    /// Writes to a file that were never synced.
     pub(crate) fn unsynced(&self, file: &File) -> Vec<(u64, u64)> {
         self.0.lock().unwrap().unsynced.get(&inode(file)).cloned().unwrap_or_default()
     }
@@ -158,13 +158,13 @@ impl Disk for FaultyDisk {
             }
             Err(failing) => return Err(error(failing)),
         }
-        self.unless_beside(file, Failing::BesideFull)?;
+        self.unless_side_file(file, Failing::SideFilesFull)?;
         self.written(file, at, bytes.len());
         RealDisk.write_at(file, bytes, at)
     }
 
     fn fdatasync(&self, file: &File) -> io::Result<()> {
-        let answer = self.pass().and_then(|()| self.unless_beside(file, Failing::BesideIo));
+        let answer = self.pass().and_then(|()| self.unless_side_file(file, Failing::SideFilesIo));
         let unsynced = self.0.lock().unwrap().unsynced.remove(&inode(file)).unwrap_or_default();
         if answer.is_err() {
             for (at, bytes) in unsynced {
@@ -212,7 +212,7 @@ fn inode(file: &File) -> u64 {
 
 fn error(failing: Failing) -> io::Error {
     io::Error::from_raw_os_error(match failing {
-        Failing::Space | Failing::NoNewFile | Failing::NoRoomAhead | Failing::BesideFull => 28,
-        Failing::Io | Failing::Short | Failing::NoName | Failing::BesideIo => 5,
+        Failing::Space | Failing::NoNewFile | Failing::NoRoomAhead | Failing::SideFilesFull => 28,
+        Failing::Io | Failing::Short | Failing::NoName | Failing::SideFilesIo => 5,
     })
 }

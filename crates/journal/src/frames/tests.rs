@@ -1,4 +1,4 @@
-//! The walk over frames, at the edges of its buffer, and the search after broken ones.
+//! The frame reader at the edges of its buffer, and the search after bad frames.
 
 use super::*;
 use crate::format::{Hash, frame_into};
@@ -52,7 +52,7 @@ fn a_later_frame_is_found_at_its_very_place() {
 
 #[test]
 fn a_search_among_bytes_that_only_look_like_frames_is_given_up() {
-    // Every fourth place has a long length and a likely number, and a wrong checksum.
+    // Every fourth offset has a long length, a plausible number and a wrong checksum.
     let bytes = (1u32 << 19).to_le_bytes().repeat(1 << 20);
     let seq = u64::from_le_bytes(*bytes.first_chunk().unwrap());
     let mut frames = Frames::new(&bytes[..], None).unwrap();

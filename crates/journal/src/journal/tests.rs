@@ -1,19 +1,19 @@
 //! The journal as lanes and other threads use it, on real files.
 
-mod beside;
 mod faults;
 mod gone;
-mod ledger;
 mod left;
+mod legal;
 mod notes;
 mod sealing;
+mod side_files;
 
 use super::*;
 use crate::Log;
-use crate::format::{Began, Header};
+use crate::format::{Header, StartReason};
 use crate::frames::{Frames, Step};
 use crate::verify::VerifyOptions;
-use flyball_core::{DecisionId, EntryKind, Ticket};
+use flyball_core::{DecisionId, RecordKind, Ticket};
 use minicbor::{Decoder, Encoder};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
 const SEGMENT_BYTES: u64 = 1 << 20;
-/// Nothing takes so long on a disk that works; what does is stuck.
+/// No working disk takes this long.
 const STUCK: Duration = Duration::from_secs(60);
 
 fn settings(folder: &Path) -> JournalSettings {
@@ -38,7 +38,7 @@ fn id(number: u64) -> DecisionId {
     DecisionId::new(1, u128::from(number))
 }
 
-fn fill(entry: &mut Entry, number: u64, sync: bool) {
+fn fill(entry: &mut JournalRecord, number: u64, sync: bool) {
     entry.id = id(number);
     entry.sync = sync;
     Encoder::new(&mut entry.pairs).str("number").unwrap().u64(number).unwrap();
@@ -50,14 +50,14 @@ fn fill(entry: &mut Entry, number: u64, sync: bool) {
     entry.subject.extend_from_slice(format!("subject {}", number % 5).as_bytes());
 }
 
-fn offer(lane: &dyn LaneRecorder, number: u64, sync: bool) -> Result<Ticket, Unkept> {
+fn offer(lane: &dyn LaneRecorder, number: u64, sync: bool) -> Result<Ticket, Unavailable> {
     lane.reserve(1)?;
     let mut entry = lane.blank();
     fill(&mut entry, number, sync);
     Ok(lane.offer(entry))
 }
 
-/// Wakes the thread that waits.
+/// Wakes the waiting thread.
 struct Unpark(thread::Thread);
 
 impl Wake for Unpark {
@@ -66,11 +66,11 @@ impl Wake for Unpark {
     }
 }
 
-fn kept(lane: &dyn LaneRecorder, ticket: Ticket) -> Result<(), Unkept> {
+fn kept(lane: &dyn LaneRecorder, ticket: Ticket) -> Result<(), Unavailable> {
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
     let begun = Instant::now();
     loop {
-        if let Poll::Ready(kept) = lane.poll_kept(ticket, &mut Context::from_waker(&waker)) {
+        if let Poll::Ready(kept) = lane.poll_durable(ticket, &mut Context::from_waker(&waker)) {
             return kept;
         }
         assert!(begun.elapsed() < STUCK, "the writer is stuck");
@@ -78,7 +78,7 @@ fn kept(lane: &dyn LaneRecorder, ticket: Ticket) -> Result<(), Unkept> {
     }
 }
 
-/// A record as it stands in the log.
+/// A record in the log.
 #[derive(Clone, Debug, PartialEq)]
 struct Record {
     kind: String,
@@ -87,7 +87,7 @@ struct Record {
 }
 
 impl Record {
-    /// What reads the value of a key.
+    /// A decoder at the value of a key.
     fn value(&self, key: &str) -> Option<Decoder<'_>> {
         let mut decoder = Decoder::new(&self.payload);
         for _ in 0..decoder.map().unwrap().unwrap() {
@@ -121,12 +121,12 @@ fn headers(folder: &Path) -> Vec<Header> {
     paths(folder).iter().map(|path| Header::decode(&fs::read(path).unwrap()).unwrap()).collect()
 }
 
-/// All records that count, after each link was followed.
+/// All records that count, after following every link.
 fn records(folder: &Path) -> Vec<Record> {
     records_and_holes(folder, 0)
 }
 
-/// And so many times a segment begins behind the records of the one before.
+/// The same, with this many segments that start after a hole in the previous one.
 fn records_and_holes(folder: &Path, holes: usize) -> Vec<Record> {
     let mut found = 0;
     let mut records = Vec::new();
@@ -187,7 +187,7 @@ fn what_was_offered_is_in_the_log_in_order_after_the_journal_is_closed() {
     let counts = journal.counts();
     assert_eq!((counts.of("decision"), counts.unsynced_records, counts.unsynced_ns), (5000, 0, 0));
     assert!(headers(folder.path()).len() > 2, "a segment of one MiB does not hold them");
-    assert_eq!(offer(&*lane, 0, false), Err(Unkept::Closed));
+    assert_eq!(offer(&*lane, 0, false), Err(Unavailable::Closed));
 }
 
 #[test]
@@ -207,11 +207,11 @@ fn who_waits_for_an_entry_is_told_once_it_can_be_read_back() {
 fn a_thread_that_appends_gets_the_number_of_its_record() {
     let folder = tempfile::tempdir().unwrap();
     let journal = opened(folder.path());
-    let entry = || Entry { kind: EntryKind::Outcome, id: id(1), ..Entry::default() };
+    let entry = || JournalRecord { kind: RecordKind::Outcome, id: id(1), ..JournalRecord::default() };
     assert_eq!(journal.append(entry()).unwrap(), 1);
     assert_eq!(journal.append(entry()).unwrap(), 2);
     journal.close();
-    assert!(matches!(journal.append(entry()), Err(JournalError::Unkept(Unkept::Closed))));
+    assert!(matches!(journal.append(entry()), Err(JournalError::Unavailable(Unavailable::Closed))));
 }
 
 #[test]
@@ -221,6 +221,6 @@ fn a_journal_has_one_writer() {
     assert!(matches!(Journal::open(settings(folder.path())), Err(JournalError::Locked(_))));
     drop(journal);
     opened(folder.path());
-    let began: Vec<Began> = headers(folder.path()).iter().map(|header| header.began).collect();
-    assert_eq!(began, [Began::First, Began::Reopened]);
+    let began: Vec<StartReason> = headers(folder.path()).iter().map(|header| header.began).collect();
+    assert_eq!(began, [StartReason::First, StartReason::Reopened]);
 }

@@ -1,7 +1,7 @@
-//! Records as they are shown, and bytes that are none.
+//! Rendered records, and bytes that are not records.
 
 use super::*;
-use crate::keys::KekPlace;
+use crate::keys::KekSource;
 use minicbor::Encoder;
 use proptest::prelude::*;
 use std::convert::Infallible;
@@ -57,7 +57,7 @@ fn a_record_is_shown_with_names_for_what_stands_in_arrays() {
 #[test]
 fn what_is_personal_is_merged_once_opened_and_else_said_to_be_sealed_or_erased() {
     let folder = tempfile::tempdir().unwrap();
-    let place = KekPlace::File(folder.path().join("kek"));
+    let place = KekSource::File(folder.path().join("kek"));
     let keys = Keys::open(folder.path(), &place, true).unwrap();
     let personal = cbor(|map| {
         map.map(2)?.str("input")?.map(1)?.str("name")?.str("Ada")?;
@@ -105,7 +105,7 @@ fn what_lies_about_its_length_or_nests_too_deep_is_refused() {
     assert!(render(b"\xbb\xff\xff\xff\xff\xff\xff\xff\xff", None).is_err());
     assert!(render(b"\xa1\x61x\x9b\x00\xff\xff\xff\xff\xff\xff\xff", None).is_err());
     let deep = [b"\xa1\x61x".as_slice(), &[0x81; 1000], b"\x00"].concat();
-    assert!(render(&deep, None).unwrap_err().to_string().contains("nested too deep"));
+    assert!(render(&deep, None).unwrap_err().to_string().contains("nesting is too deep"));
     assert!(matches!(render(b"\xa0\x00", None), Err(RenderError::Longer)));
 }
 

@@ -1,11 +1,11 @@
-//! Any CBOR value that may stand in a record as JSON, whatever the bytes are.
+//! Renders any CBOR value of a record as JSON.
 
 use minicbor::Decoder;
 use minicbor::data::{Tag, Type};
 use minicbor::decode::Error;
 use serde_json::{Map, Value, json};
 
-/// Records nest four deep; what people send may nest a little more.
+/// Records nest four deep; input may nest a little deeper.
 const DEPTH_MAX: usize = 32;
 /// RFC 9581: seconds under 1, nanoseconds under -9.
 const EXTENDED_TIME: Tag = Tag::new(1001);
@@ -14,16 +14,16 @@ pub(super) fn value(decoder: &mut Decoder<'_>) -> Result<Value, Error> {
     nested(decoder, DEPTH_MAX)
 }
 
-/// Entries of a map that says how many it has.
+/// The number of pairs of a definite-length map.
 pub(super) fn map_of(decoder: &mut Decoder<'_>) -> Result<u64, Error> {
-    decoder.map()?.ok_or_else(|| Error::message("a map of a record says its length"))
+    decoder.map()?.ok_or_else(|| Error::message("a map of a record must have a definite length"))
 }
 
-/// An array of exactly so many.
+/// Requires an array of exactly this length.
 pub(super) fn array_of(decoder: &mut Decoder<'_>, length: u64) -> Result<(), Error> {
     match decoder.array()? {
         Some(found) if found == length => Ok(()),
-        _ => Err(Error::message(format!("an array of {length} must stand here"))),
+        _ => Err(Error::message(format!("expected an array of {length}"))),
     }
 }
 
@@ -31,8 +31,9 @@ pub(super) fn values<'b>(
     decoder: &mut Decoder<'b>,
     mut each: impl FnMut(&mut Decoder<'b>) -> Result<Value, Error>,
 ) -> Result<Value, Error> {
-    let length = decoder.array()?.ok_or_else(|| Error::message("an array of a record says its length"))?;
-    // Not reserved ahead: the length may be a lie.
+    let length =
+        decoder.array()?.ok_or_else(|| Error::message("an array of a record must have a definite length"))?;
+    // Not preallocated: the length may be false.
     let mut array = Vec::new();
     for _ in 0..length {
         array.push(each(decoder)?);
@@ -41,7 +42,7 @@ pub(super) fn values<'b>(
 }
 
 fn nested(decoder: &mut Decoder<'_>, depth: usize) -> Result<Value, Error> {
-    let depth = depth.checked_sub(1).ok_or_else(|| Error::message("it is nested too deep"))?;
+    let depth = depth.checked_sub(1).ok_or_else(|| Error::message("the nesting is too deep"))?;
     Ok(match decoder.datatype()? {
         Type::Null => {
             decoder.null()?;
@@ -65,15 +66,15 @@ fn nested(decoder: &mut Decoder<'_>, depth: usize) -> Result<Value, Error> {
         }
         Type::Tag => {
             if decoder.tag()? != EXTENDED_TIME {
-                return Err(Error::message("a record has no such tag"));
+                return Err(Error::message("unknown tag in a record"));
             }
             extended_time(decoder)?
         }
-        other => return Err(Error::message(format!("a record has no {other}"))),
+        other => return Err(Error::message(format!("a record cannot contain {other}"))),
     })
 }
 
-/// JSON has no word for these.
+/// JSON cannot represent NaN and infinities.
 fn float(number: f64) -> Value {
     match number {
         _ if number.is_nan() => json!("NaN"),
@@ -89,10 +90,10 @@ fn extended_time(decoder: &mut Decoder<'_>) -> Result<Value, Error> {
         match decoder.i64()? {
             1 => seconds = decoder.i64()?,
             -9 => nanoseconds = decoder.i64()?,
-            other => return Err(Error::message(format!("a time has no part {other}"))),
+            other => return Err(Error::message(format!("unknown part {other} of a time"))),
         }
     }
     let unix_ns = i128::from(seconds) * 1_000_000_000 + i128::from(nanoseconds);
     let time = jiff::Timestamp::from_nanosecond(unix_ns);
-    time.map(|time| json!(time.to_string())).map_err(|_| Error::message("the calendar has no such time"))
+    time.map(|time| json!(time.to_string())).map_err(|_| Error::message("the time is outside the calendar"))
 }

@@ -1,9 +1,11 @@
-//! The cryptography of subjects' keys: HKDF-SHA-256 for what the key-encryption key is used for, HMAC-SHA-256 for
-//! tokens, AES-256-GCM for keys and for what is personal. Pure functions over secrets that no text shows.
+//! The cryptography of subjects' keys.
+//!
+//! HKDF-SHA-256 derives keys from the key-encryption key, HMAC-SHA-256 makes tokens, AES-256-GCM encrypts
+//! keys and personal data. Pure functions; no secret is ever printed.
 
 use super::KeyError;
-use super::place::Kek;
-use super::subjects::{Entry, Stored, WRAPPED_BYTES};
+use super::kek_source::Kek;
+use super::subjects::{KeyEntry, Stored, WRAPPED_BYTES};
 use crate::Hash;
 use flyball_core::DecisionId;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -15,13 +17,13 @@ const FOR_TOKENS: &[u8] = b"flyball subject token";
 const FOR_KEYS: &[u8] = b"flyball subject key";
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Opened {
+pub enum Unsealed {
     Plain(Vec<u8>),
-    /// The subject's key is deleted.
+    /// The subject's key was deleted.
     Erased,
 }
 
-/// What the key-encryption key is used through.
+/// Secrets derived from the key-encryption key.
 pub(super) struct Secrets {
     tokens: hmac::Key,
     keys: LessSafeKey,
@@ -50,8 +52,8 @@ impl Secrets {
         Hash(hmac::sign(&self.tokens, subject).as_ref().try_into().expect("HMAC-SHA-256 has 32 bytes"))
     }
 
-    /// A new key, and what stands in the file for it.
-    pub(super) fn new_key(&self, token: &Hash) -> Result<(Dek, Entry), KeyError> {
+    /// A new key and its entry in the file.
+    pub(super) fn new_key(&self, token: &Hash) -> Result<(Dek, KeyEntry), KeyError> {
         let mut dek = Dek::default();
         let mut nonce = [0; NONCE_LEN];
         self.random.fill(&mut dek.0[..]).map_err(|_| KeyError::NoRandom)?;
@@ -65,23 +67,23 @@ impl Secrets {
                 Aad::from(token.0),
                 &mut wrapped[..32],
             )
-            .expect("32 bytes are no more than a message may have");
+            .expect("32 bytes fit into a message");
         wrapped[32..].copy_from_slice(tag.as_ref());
-        Ok((dek, Entry::new(Stored::Live, *token, nonce, wrapped)))
+        Ok((dek, KeyEntry::new(Stored::Live, *token, nonce, wrapped)))
     }
 
-    /// The file's first entry: opens under the same key-encryption key alone.
-    pub(super) fn check(&self) -> Result<Entry, KeyError> {
+    /// The file's first entry, which only the same key-encryption key opens.
+    pub(super) fn check(&self) -> Result<KeyEntry, KeyError> {
         let (_, mut entry) = self.new_key(&Hash::default())?;
         entry.stored = Stored::Check;
         Ok(entry)
     }
 
-    pub(super) fn fits(&self, first: &Entry) -> bool {
+    pub(super) fn fits(&self, first: &KeyEntry) -> bool {
         first.stored == Stored::Check && self.unwrap(first).is_some()
     }
 
-    pub(super) fn unwrap(&self, entry: &Entry) -> Option<Dek> {
+    pub(super) fn unwrap(&self, entry: &KeyEntry) -> Option<Dek> {
         let mut wrapped = Zeroizing::new(entry.wrapped);
         let nonce = Nonce::assume_unique_for_key(entry.nonce);
         let opened = self.keys.open_in_place(nonce, Aad::from(entry.token.0), &mut wrapped[..]).ok()?;
@@ -105,7 +107,7 @@ impl Dek {
         out.extend_from_slice(personal);
         let tag = aes(&self.0)
             .seal_in_place_separate_tag(nonce(id), Aad::from(bound(token, id)), &mut out[start..])
-            .expect("a record is shorter than what AES-GCM takes");
+            .expect("a record is within the limit of AES-GCM");
         out.extend_from_slice(tag.as_ref());
     }
 
@@ -118,13 +120,13 @@ impl Dek {
     }
 }
 
-/// Ids do not come twice, nor do their lower 96 bits: 74 of them are random.
+/// Ids are unique, and so are their lower 96 bits: 74 of them are random.
 fn nonce(id: DecisionId) -> Nonce {
     let [_, _, _, _, low @ ..] = id.0.to_be_bytes();
     Nonce::assume_unique_for_key(low)
 }
 
-/// What was sealed for one record and one subject opens as no other's.
+/// Associated data that binds a ciphertext to one record and one subject.
 fn bound(token: &Hash, id: DecisionId) -> [u8; 48] {
     let mut bound = [0; 48];
     bound[..16].copy_from_slice(&id.0.to_be_bytes());

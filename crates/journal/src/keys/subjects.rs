@@ -1,8 +1,10 @@
-//! The file of subjects' keys: entries of 128 bytes, appended, and changed in place by an erasure alone. The first one
-//! tells whether the key-encryption key is the right one. Knows neither that key nor what the wrapped ones open.
+//! The file of subjects' keys: appended entries of 128 bytes.
 //!
-//! Nothing is written before `flush`, and what was written is kept in memory until the disk has it: after a failure, of
-//! whatever call, all of it is written again to the same place.
+//! Only an erasure changes an entry in place. The first entry verifies the key-encryption key. Knows neither
+//! that key nor what the wrapped keys decrypt.
+//!
+//! Nothing is written before `flush`, and written entries stay in memory until they are on disk: after a
+//! failure of any call, all of them are written again to the same offsets.
 
 use super::KeyError;
 use crate::Hash;
@@ -17,9 +19,9 @@ use std::sync::Arc;
 pub(super) const WRAPPED_BYTES: usize = 48;
 const ENTRY_BYTES: usize = 128;
 const VERSION: u8 = 1;
-/// Keeps the index of a journal within some 1.5 GB.
+/// Keeps the index of a journal within about 1.5 GB.
 const ENTRIES_MAX: u32 = if cfg!(test) { 1000 } else { 50_000_000 };
-/// Read at a time.
+/// Entries read at a time.
 const CHUNK_ENTRIES: usize = 8192;
 
 pub(super) fn path(folder: &Path) -> PathBuf {
@@ -35,7 +37,7 @@ pub(crate) enum Stored {
 }
 
 #[derive(Clone)]
-pub(super) struct Entry {
+pub(super) struct KeyEntry {
     pub(super) stored: Stored,
     created_unix_ms: i64,
     pub(super) token: Hash,
@@ -43,9 +45,14 @@ pub(super) struct Entry {
     pub(super) wrapped: [u8; WRAPPED_BYTES],
 }
 
-impl Entry {
-    pub(super) fn new(stored: Stored, token: Hash, nonce: [u8; 12], wrapped: [u8; WRAPPED_BYTES]) -> Entry {
-        Entry { stored, created_unix_ms: jiff::Timestamp::now().as_millisecond(), token, nonce, wrapped }
+impl KeyEntry {
+    pub(super) fn new(
+        stored: Stored,
+        token: Hash,
+        nonce: [u8; 12],
+        wrapped: [u8; WRAPPED_BYTES],
+    ) -> KeyEntry {
+        KeyEntry { stored, created_unix_ms: jiff::Timestamp::now().as_millisecond(), token, nonce, wrapped }
     }
 
     fn encode(&self) -> [u8; ENTRY_BYTES] {
@@ -61,11 +68,11 @@ impl Entry {
         bytes
     }
 
-    fn decode(bytes: &[u8; ENTRY_BYTES]) -> Option<Entry> {
+    fn decode(bytes: &[u8; ENTRY_BYTES]) -> Option<KeyEntry> {
         let checksum = u32::from_le_bytes(part(bytes, 124));
         let stored =
             [Stored::Live, Stored::Erased, Stored::Check].into_iter().find(|s| *s as u8 == bytes[0])?;
-        (checksum == crc32c::crc32c(&bytes[..124]) && bytes[1] == VERSION).then(|| Entry {
+        (checksum == crc32c::crc32c(&bytes[..124]) && bytes[1] == VERSION).then(|| KeyEntry {
             stored,
             created_unix_ms: i64::from_le_bytes(part(bytes, 8)),
             token: Hash(part(bytes, 16)),
@@ -76,17 +83,17 @@ impl Entry {
 }
 
 fn part<const N: usize>(bytes: &[u8; ENTRY_BYTES], at: usize) -> [u8; N] {
-    bytes[at..at + N].try_into().expect("the parts lie within an entry")
+    bytes[at..at + N].try_into().expect("the parts are within an entry")
 }
 
-/// What the file says of a subject. An entry of the index: 20 bytes with its key, for there may be millions.
+/// The state of a subject in the file. An index entry has 20 bytes with its key: there may be millions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Unknown,
     Known { live: Option<u32>, erased_once: bool },
 }
 
-/// A place in the file, with a bit for an erasure before it.
+/// An offset in the file, with a bit for an earlier erasure.
 #[derive(Clone, Copy)]
 struct Packed(u32);
 
@@ -103,7 +110,7 @@ impl Packed {
     }
 }
 
-/// The only one that touches the file.
+/// The only access to the file.
 struct Entries {
     disk: Arc<dyn Disk>,
     file: File,
@@ -138,14 +145,14 @@ pub(super) struct Subjects {
     pub(super) path: PathBuf,
     pub(super) writes: bool,
     entries: Entries,
-    /// By the first half of the token. An entry is compared with the whole of it when it is read.
+    /// By the first half of the token. Reading an entry compares the whole token.
     index: HashMap<[u8; 16], Packed>,
-    /// Entries that the index has seen, or that wait to be written.
+    /// Entries that are indexed or wait to be written.
     end: u32,
-    /// Entries that are not on the disk for certain, by their place; and those of them that the system has.
+    /// Entries not yet on disk by offset; `flushed` says whether the system has them.
     waiting: BTreeMap<u32, [u8; ENTRY_BYTES]>,
     flushed: bool,
-    /// Up to here entries have their place on the disk already.
+    /// Entries up to here have allocated blocks.
     room: u32,
     pub(super) damaged: u64,
 }
@@ -157,7 +164,7 @@ impl Subjects {
         let entries = Entries { disk, file: file.map_err(io_error)? };
         if writes {
             cut_torn_tail(&entries).map_err(io_error)?;
-            // A new file's name must be on the disk before what it holds counts as kept.
+            // A new file's name must be on disk before its contents count as durable.
             path.parent().map_or(Ok(()), |folder| entries.disk.sync_dir(folder)).map_err(io_error)?;
         }
         Ok(Subjects {
@@ -178,31 +185,31 @@ impl Subjects {
     }
 
     pub(super) fn in_place(&self) -> bool {
-        crate::writer::gone::is_at(&self.entries.file, &self.path)
+        crate::writer::folder_check::is_at(&self.entries.file, &self.path)
     }
 
-    pub(super) fn first(&self) -> Result<Entry, KeyError> {
+    pub(super) fn first(&self) -> Result<KeyEntry, KeyError> {
         self.entry(0)?.ok_or_else(|| KeyError::NoSubjects(self.path.clone()))
     }
 
-    /// None: damaged, or not there.
-    fn entry(&self, place: u32) -> Result<Option<Entry>, KeyError> {
+    /// Reads an entry. None: damaged or absent.
+    fn entry(&self, place: u32) -> Result<Option<KeyEntry>, KeyError> {
         let mut bytes = [0; ENTRY_BYTES];
         match self.waiting.get(&place) {
             Some(waiting) => bytes = *waiting,
             None => _ = self.entries.read_at(place, &mut bytes).map_err(|cause| self.io(cause))?,
         }
-        Ok(Entry::decode(&bytes))
+        Ok(KeyEntry::decode(&bytes))
     }
 
-    /// Reads entries that came since. Whether there were some.
+    /// Reads entries added since. Returns whether there were any.
     pub(super) fn refresh(&mut self) -> Result<bool, KeyError> {
         let before = self.end;
         let mut chunk = vec![0; CHUNK_ENTRIES * ENTRY_BYTES];
         loop {
             let read = self.entries.read_at(self.end, &mut chunk).map_err(|cause| self.io(cause))?;
             for bytes in chunk[..read].as_chunks::<ENTRY_BYTES>().0 {
-                match Entry::decode(bytes) {
+                match KeyEntry::decode(bytes) {
                     Some(entry) => self.note(&entry, self.end),
                     None => self.damaged += 1,
                 }
@@ -215,7 +222,7 @@ impl Subjects {
         Ok(self.end > before)
     }
 
-    fn note(&mut self, entry: &Entry, place: u32) {
+    fn note(&mut self, entry: &KeyEntry, place: u32) {
         let half = half(&entry.token);
         let erased = match self.index.get(&half).map(|packed| packed.state()) {
             Some(State::Known { erased_once, .. }) => erased_once,
@@ -233,18 +240,18 @@ impl Subjects {
         self.index.get(&half(token)).map_or(State::Unknown, |packed| packed.state())
     }
 
-    /// The key that seals, and opens, for now.
-    pub(super) fn live(&mut self, token: &Hash) -> Result<Option<Entry>, KeyError> {
+    /// The subject's current key.
+    pub(super) fn live(&mut self, token: &Hash) -> Result<Option<KeyEntry>, KeyError> {
         let State::Known { live: Some(place), .. } = self.state(token) else { return Ok(None) };
         let entry = self.entry(place)?.filter(|entry| entry.token == *token);
-        // Beside a reader, the writer erases.
+        // The writer may erase while a reader is open.
         if let Some(entry) = entry.as_ref().filter(|entry| entry.stored == Stored::Erased) {
             self.note(entry, place);
         }
         Ok(entry.filter(|entry| entry.stored == Stored::Live))
     }
 
-    pub(super) fn push(&mut self, entry: Entry) -> Result<(), KeyError> {
+    pub(super) fn push(&mut self, entry: KeyEntry) -> Result<(), KeyError> {
         if !self.writes {
             return Err(KeyError::ReadOnly);
         }
@@ -257,9 +264,11 @@ impl Subjects {
         Ok(())
     }
 
-    /// At least so many more entries find room on the disk; where that has to be made, some more, so that it is not at once again.
+    /// Reserves disk space for at least this many more entries.
+    ///
+    /// Allocates more than needed, so that it does not have to allocate again at once.
     pub(super) fn make_room(&mut self, entries: u32) -> Result<(), KeyError> {
-        // A journal without lanes takes no new subjects, and no file system gives room for nothing.
+        // A journal without lanes takes no new subjects, and no file system allocates zero bytes.
         if entries == 0 || self.end.saturating_add(entries) <= self.room {
             return Ok(());
         }
@@ -272,14 +281,15 @@ impl Subjects {
         Ok(())
     }
 
-    /// Whether there was a key.
+    /// Erases the key. Returns whether there was one.
     pub(super) fn erase(&mut self, token: &Hash) -> Result<bool, KeyError> {
         if !self.writes {
             return Err(KeyError::ReadOnly);
         }
         let State::Known { live: Some(place), .. } = self.state(token) else { return Ok(false) };
         let Some(entry) = self.live(token)? else { return Ok(false) };
-        let erased = Entry { stored: Stored::Erased, nonce: [0; 12], wrapped: [0; WRAPPED_BYTES], ..entry };
+        let erased =
+            KeyEntry { stored: Stored::Erased, nonce: [0; 12], wrapped: [0; WRAPPED_BYTES], ..entry };
         self.note(&erased, place);
         self.waiting.insert(place, erased.encode());
         self.flushed = false;
@@ -290,7 +300,7 @@ impl Subjects {
         if self.flushed {
             return Ok(());
         }
-        // Neighbours go in one write.
+        // Adjacent entries share one write.
         let mut run: (u32, Vec<u8>) = (0, Vec::new());
         for (&place, bytes) in &self.waiting {
             let next = run.0 as usize + run.1.len() / ENTRY_BYTES;
@@ -314,7 +324,7 @@ impl Subjects {
         }
         self.flush()?;
         if let Err(cause) = self.entries.sync() {
-            // The system may have dropped what it could not write: it gets all of it again.
+            // The system may have dropped pages that it could not write, so write all of them again.
             self.flushed = false;
             return Err(self.io(cause));
         }
@@ -331,7 +341,7 @@ fn half(token: &Hash) -> [u8; 16] {
     *token.0.first_chunk().expect("a hash is longer")
 }
 
-/// Each entry of a journal's file, in its order; how many are damaged. Needs no key.
+/// Visits each entry of a journal's file in order; returns how many are damaged. Needs no key.
 pub(crate) fn walk(folder: &Path, mut visit: impl FnMut(Stored, i64, &Hash)) -> io::Result<u64> {
     let mut file = File::open(path(folder))?;
     let (mut chunk, mut damaged) = (vec![0; CHUNK_ENTRIES * ENTRY_BYTES], 0);
@@ -344,9 +354,9 @@ pub(crate) fn walk(folder: &Path, mut visit: impl FnMut(Stored, i64, &Hash)) -> 
             }
         }
         for bytes in chunk[..read].as_chunks::<ENTRY_BYTES>().0 {
-            match Entry::decode(bytes) {
+            match KeyEntry::decode(bytes) {
                 Some(entry) => visit(entry.stored, entry.created_unix_ms, &entry.token),
-                // Room that was made ahead.
+                // Preallocated space.
                 None if bytes.iter().all(|byte| *byte == 0) => {}
                 None => damaged += 1,
             }
@@ -357,7 +367,7 @@ pub(crate) fn walk(folder: &Path, mut visit: impl FnMut(Stored, i64, &Hash)) -> 
     }
 }
 
-/// What a crash left behind: part of an entry, or entries that were never more than room.
+/// Truncates what a crash left: part of an entry, or preallocated space.
 fn cut_torn_tail(entries: &Entries) -> io::Result<()> {
     let length = entries.file.metadata()?.len();
     let mut whole = length / ENTRY_BYTES as u64;

@@ -1,4 +1,4 @@
-//! Sealing and opening, erasure, the wrong key, and a file that was damaged or cut.
+//! Sealing, opening, erasure, the wrong key, and damaged or truncated files.
 
 use super::*;
 use proptest::prelude::*;
@@ -13,7 +13,7 @@ fn id(number: u128) -> DecisionId {
 }
 
 fn opened(folder: &Path) -> Keys {
-    Keys::open(folder, &KekPlace::own(folder), true).unwrap()
+    Keys::open(folder, &KekSource::own(folder), true).unwrap()
 }
 
 fn sealed(keys: &Keys, subject: &[u8], id: DecisionId, personal: &[u8]) -> (Hash, Vec<u8>) {
@@ -40,9 +40,9 @@ proptest! {
         let (other_token, _) = sealed(&keys, &other, id(number), b"else");
         keys.sync().unwrap();
         drop(keys);
-        let keys = Keys::read_only(folder.path(), &KekPlace::own(folder.path())).unwrap();
+        let keys = Keys::read_only(folder.path(), &KekSource::own(folder.path())).unwrap();
         let plain = keys.open_personal(&token, id(number), &sealed_bytes).unwrap();
-        prop_assert_eq!(plain, Opened::Plain(personal));
+        prop_assert_eq!(plain, Unsealed::Plain(personal));
         let elsewhere = keys.open_personal(&token, id(number ^ 1), &sealed_bytes);
         prop_assert!(matches!(elsewhere, Err(KeyError::Changed)));
         if other_token != token {
@@ -61,8 +61,8 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().unwrap();
         let mut keys = opened(folder.path());
-        let reader = Keys::read_only(folder.path(), &KekPlace::own(folder.path())).unwrap();
-        // Subject, id, what was sealed, and whether it was erased since.
+        let reader = Keys::read_only(folder.path(), &KekSource::own(folder.path())).unwrap();
+        // Subject, id, sealed data, and whether it was erased since.
         let mut all: Vec<(u8, DecisionId, Hash, Vec<u8>, bool)> = Vec::new();
         for (number, (step, subject)) in steps.into_iter().enumerate() {
             match step {
@@ -85,7 +85,7 @@ proptest! {
                 }
             }
             for (_, id, token, bytes, erased) in &all {
-                let expected = if *erased { Opened::Erased } else { Opened::Plain(b"personal".to_vec()) };
+                let expected = if *erased { Unsealed::Erased } else { Unsealed::Plain(b"personal".to_vec()) };
                 prop_assert_eq!(&keys.open_personal(token, *id, bytes).unwrap(), &expected);
                 prop_assert_eq!(&reader.open_personal(token, *id, bytes).unwrap(), &expected);
             }
@@ -114,7 +114,7 @@ fn a_record_without_a_subject_is_erased_by_its_own_id() {
     let keys = opened(folder.path());
     let (token, bytes) = sealed(&keys, b"", id(1), b"personal");
     assert_eq!(keys.erase(id(1).to_string().as_bytes()).unwrap(), 1);
-    assert_eq!(keys.open_personal(&token, id(1), &bytes).unwrap(), Opened::Erased);
+    assert_eq!(keys.open_personal(&token, id(1), &bytes).unwrap(), Unsealed::Erased);
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn another_key_encryption_key_is_found_out_before_anything_is_sealed_under_it() 
     let folder = tempfile::tempdir().unwrap();
     drop(opened(folder.path()));
     fs::write(folder.path().join("kek"), "00".repeat(32)).unwrap();
-    let refused = Keys::open(folder.path(), &KekPlace::own(folder.path()), true).unwrap_err();
+    let refused = Keys::open(folder.path(), &KekSource::own(folder.path()), true).unwrap_err();
     assert!(matches!(refused, KeyError::OtherKek { .. }), "{refused}");
 }
 
@@ -131,7 +131,7 @@ fn a_lost_key_encryption_key_is_not_replaced_by_a_new_one() {
     let folder = tempfile::tempdir().unwrap();
     drop(opened(folder.path()));
     fs::remove_file(folder.path().join("kek")).unwrap();
-    let refused = Keys::open(folder.path(), &KekPlace::own(folder.path()), true).unwrap_err();
+    let refused = Keys::open(folder.path(), &KekSource::own(folder.path()), true).unwrap_err();
     assert!(matches!(refused, KeyError::NoKek { .. }), "{refused}");
     assert!(!folder.path().join("kek").exists());
 }
@@ -150,7 +150,7 @@ fn a_torn_tail_is_cut_and_the_keys_before_it_open() {
         fs::write(&path, file).unwrap();
         let keys = opened(folder.path());
         assert_eq!(fs::metadata(&path).unwrap().len() as usize, 2 * ENTRY);
-        assert_eq!(keys.open_personal(&token, id(1), &bytes).unwrap(), Opened::Plain(b"personal".to_vec()));
+        assert_eq!(keys.open_personal(&token, id(1), &bytes).unwrap(), Unsealed::Plain(b"personal".to_vec()));
         assert_eq!(keys.damaged(), 0);
     }
 }
@@ -170,7 +170,7 @@ fn a_damaged_entry_is_counted_and_loses_no_other() {
     let keys = opened(folder.path());
     assert_eq!(keys.damaged(), 1);
     assert!(matches!(keys.open_personal(&lost, id(1), &lost_bytes), Err(KeyError::NoKey(_))));
-    assert_eq!(keys.open_personal(&token, id(2), &bytes).unwrap(), Opened::Plain(b"personal".to_vec()));
+    assert_eq!(keys.open_personal(&token, id(2), &bytes).unwrap(), Unsealed::Plain(b"personal".to_vec()));
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn keys_opened_to_read_make_and_erase_none() {
     let keys = opened(folder.path());
     sealed(&keys, SUBJECT, id(1), b"personal");
     keys.sync().unwrap();
-    let reader = Keys::read_only(folder.path(), &KekPlace::own(folder.path())).unwrap();
+    let reader = Keys::read_only(folder.path(), &KekSource::own(folder.path())).unwrap();
     assert!(matches!(reader.seal(b"new", id(2), b"", &mut Vec::new()), Err(KeyError::ReadOnly)));
     assert!(matches!(reader.erase(SUBJECT), Err(KeyError::ReadOnly)));
 }
@@ -191,19 +191,19 @@ fn a_key_that_others_can_read_is_refused_and_the_folders_own_is_made_for_its_own
     let kek = folder.path().join("kek");
     assert_eq!(fs::metadata(&kek).unwrap().permissions().mode() & 0o777, 0o600);
     fs::set_permissions(&kek, fs::Permissions::from_mode(0o644)).unwrap();
-    let refused = Keys::open(folder.path(), &KekPlace::own(folder.path()), true).unwrap_err();
+    let refused = Keys::open(folder.path(), &KekSource::own(folder.path()), true).unwrap_err();
     assert!(refused.to_string().contains("chmod 600"), "{refused}");
 }
 
 #[test]
 fn a_key_comes_from_a_command_or_not_at_all() {
     let key = "ab".repeat(32);
-    let read = |text: &str| text.parse::<KekPlace>().unwrap().read(None).map(|kek| kek[0]);
+    let read = |text: &str| text.parse::<KekSource>().unwrap().read(None).map(|kek| kek[0]);
     assert_eq!(read(&format!("command:echo {key}")).unwrap(), 0xab);
     let refused = |text: &str| read(text).unwrap_err().to_string();
-    assert!(refused("command:false").contains("ended with"));
+    assert!(refused("command:false").contains("exited with"));
     assert!(refused("command:echo abc").contains("64 hexadecimal digits"));
-    assert!(refused("command:head -c 5000 /dev/zero").contains("too much"));
+    assert!(refused("command:head -c 5000 /dev/zero").contains("too long"));
     assert!(refused("command:/no/such/program").contains("No such file"));
     assert!(refused("env:FLYBALL_NO_SUCH_VARIABLE").contains("not set"));
 }
@@ -213,9 +213,9 @@ fn a_place_reads_back_and_hides_a_commands_arguments() {
     for (text, shown) in
         [("file:a b", "file:a b"), ("env:KEK", "env:KEK"), ("command:get secret", "command:get")]
     {
-        assert_eq!(text.parse::<KekPlace>().unwrap().to_string(), shown);
+        assert_eq!(text.parse::<KekSource>().unwrap().to_string(), shown);
     }
     for text in ["", "kek", "file:", "command: ", "env:A=B", "vault:x"] {
-        assert!(matches!(text.parse::<KekPlace>(), Err(KeyError::Place(_))), "{text}");
+        assert!(matches!(text.parse::<KekSource>(), Err(KeyError::Place(_))), "{text}");
     }
 }

@@ -1,21 +1,21 @@
-//! All that the log holds of one decision: its record, and what was told about it later.
+//! Finds all records of one decision: its own and later annotations.
 
-use super::{Log, LogError, Placed, frames_at, segment_path};
+use super::{LocatedFrame, Log, LogError, frames_at, segment_path};
 use crate::format::Hash;
 use crate::frames::{Found, Step};
-use crate::recover::seqs_of;
+use crate::segment_scan::seqs_of;
 use flyball_core::DecisionId;
 use minicbor::Decoder;
 use std::ops::ControlFlow;
 
-/// More records than one decision can sensibly have.
+/// More records than one decision can reasonably have.
 const FINDS_MAX: usize = 10_000;
-/// An id has the time of its making; clocks are set back by less than this.
+/// An id contains its creation time; clocks are set back by less than this.
 const CLOCK_SLACK_NS: i64 = 3_600_000_000_000;
 
-/// A frame that is kept beyond the visit.
+/// A frame that outlives the visit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct StoredFrame {
     pub segment: u64,
     pub index: u64,
     pub offset: u64,
@@ -25,23 +25,23 @@ pub struct Kept {
     pub payload: Vec<u8>,
 }
 
-impl From<&Placed<'_>> for Kept {
-    fn from(placed: &Placed<'_>) -> Kept {
-        let Placed { segment, index, offset, frame, leaf } = *placed;
+impl From<&LocatedFrame<'_>> for StoredFrame {
+    fn from(placed: &LocatedFrame<'_>) -> StoredFrame {
+        let LocatedFrame { segment, index, offset, frame, leaf } = *placed;
         let (seq, prev, payload) = (frame.seq, frame.prev, frame.payload.to_vec());
-        Kept { segment, index, offset, seq, prev, leaf, payload }
+        StoredFrame { segment, index, offset, seq, prev, leaf, payload }
     }
 }
 
 #[derive(Debug, Default)]
-pub struct Finds {
-    /// In the order of the log.
-    pub records: Vec<Kept>,
-    /// Places that could not be read: more may be there. What holds behind them is among the records.
+pub struct FoundRecords {
+    /// In log order.
+    pub records: Vec<StoredFrame>,
+    /// Unreadable positions: there may be more records. Valid records after them are included.
     pub broken: Vec<LogError>,
 }
 
-/// The kind and the id that a record begins with.
+/// The kind and id at the start of a record.
 pub fn head_of_record(payload: &[u8]) -> Option<(&str, DecisionId)> {
     let mut decoder = Decoder::new(payload);
     decoder.map().ok()?;
@@ -50,7 +50,7 @@ pub fn head_of_record(payload: &[u8]) -> Option<(&str, DecisionId)> {
     Some((kind, DecisionId(u128::from_be_bytes(id.try_into().ok()?))))
 }
 
-/// When a record was made, without reading more of it than its beginning.
+/// The time of a record, reading only its start.
 pub fn time_of_record(payload: &[u8]) -> Option<i64> {
     let mut decoder = Decoder::new(payload);
     for _ in 0..decoder.map().ok()??.min(3) {
@@ -63,8 +63,8 @@ pub fn time_of_record(payload: &[u8]) -> Option<i64> {
 }
 
 impl Log {
-    /// Segments that ended before the id was made are read only where nothing is found in the others.
-    pub fn find(&self, id: DecisionId) -> Finds {
+    /// Finds a decision's records. Reads segments older than the id only if the others have none.
+    pub fn find(&self, id: DecisionId) -> FoundRecords {
         let made_ns = ((id.0 >> 80) as i64).saturating_mul(1_000_000);
         let ended = |place: usize| {
             let next = self.listing.next(place);
@@ -72,7 +72,7 @@ impl Log {
         };
         let (before, after): (Vec<usize>, Vec<usize>) =
             (0..self.listing.segments.len()).partition(|place| ended(*place));
-        let mut finds = Finds::default();
+        let mut finds = FoundRecords::default();
         for places in [after, before] {
             places.into_iter().for_each(|place| self.find_in(place, id, &mut finds));
             if !finds.records.is_empty() {
@@ -82,9 +82,9 @@ impl Log {
         finds
     }
 
-    fn find_in(&self, place: usize, id: DecisionId, finds: &mut Finds) {
-        let Finds { records, broken } = finds;
-        let mut visit = |placed: &Placed<'_>| {
+    fn find_in(&self, place: usize, id: DecisionId, finds: &mut FoundRecords) {
+        let FoundRecords { records, broken } = finds;
+        let mut visit = |placed: &LocatedFrame<'_>| {
             if head_of_record(placed.frame.payload).is_some_and(|(_, found)| found == id) {
                 records.push(placed.into());
             }
@@ -93,11 +93,11 @@ impl Log {
         broken.extend(self.read_around(place, &mut visit));
     }
 
-    /// All whole frames of a segment, also those behind damage; what could not be read.
+    /// Visits all whole frames of a segment, including those after damage; returns what could not be read.
     pub(crate) fn read_around(
         &self,
         place: usize,
-        visit: &mut dyn FnMut(&Placed<'_>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(&LocatedFrame<'_>) -> ControlFlow<()>,
     ) -> Vec<LogError> {
         let read = self.read_segment(place, 0, false, visit);
         let Err(error) = read.and_then(|reached| match reached.stopped {
@@ -113,26 +113,26 @@ impl Log {
         [Some(error), behind.err()].into_iter().flatten().collect()
     }
 
-    /// Whole frames of a segment behind a place that does not hold: the links to what stands before them are lost.
+    /// Whole frames after a damaged position, whose links to earlier frames are lost.
     fn behind_damage(
         &self,
         place: usize,
         offset: u64,
-        visit: &mut dyn FnMut(&Placed<'_>) -> ControlFlow<()>,
+        visit: &mut dyn FnMut(&LocatedFrame<'_>) -> ControlFlow<()>,
     ) -> Result<(), LogError> {
         let listed = &self.listing.segments[place];
         let (segment, header) = (listed.number, listed.header()?);
         let path = segment_path(self.folder(), segment);
         let mut frames = frames_at(&path, None)?;
         let mut seqs = seqs_of(header, frames.end());
-        // What the next segment begins with stands there again.
+        // The next segment repeats these frames.
         seqs.end = self.listing.next(place).map_or(seqs.end, |next| seqs.end.min(next.first_seq));
         frames.move_to(offset);
         loop {
             let at = match frames.step().map_err(LogError::at(&path))? {
                 Step::Frame { at, frame } if seqs.contains(&frame.seq) => {
                     let (index, leaf) = (frame.seq - header.first_seq, frame.leaf());
-                    if visit(&Placed { segment, index, offset: at, frame, leaf }).is_break() {
+                    if visit(&LocatedFrame { segment, index, offset: at, frame, leaf }).is_break() {
                         return Ok(());
                     }
                     continue;

@@ -1,46 +1,46 @@
-//! What lies in a journal's folder: segments by their headers, those that left it, and how far the log is on the disk.
+//! The contents of a journal's directory: segments, retired segments, durable end.
 
 use super::{LogError, frames_at};
 use crate::folder::{segment_numbers, segment_path};
-use crate::format::{Began, FormatError, HEADER_BYTES, Hash, Header};
+use crate::format::{FormatError, HEADER_BYTES, Hash, Header, StartReason};
 use crate::frames::Source;
 use crate::note::unhex;
-use crate::recover::scan;
+use crate::segment_scan::scan;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-/// A longer `node.json`, or line of the list of retired segments, is none.
+/// Maximum size of `node.json` and of a line in the list of retired segments.
 const SMALL_BYTES_MAX: u64 = 64 << 10;
 
-/// Up to where the log is on the disk.
+/// The durable end of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Durable {
     pub segment: u64,
-    /// Of its file.
+    /// The durable length of the segment's file.
     pub bytes: u64,
 }
 
-/// A segment as its own header and the next one's tell it.
+/// A segment as described by its own header and the next one's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentFacts {
     pub segment: u64,
     pub first_seq: u64,
-    /// That count.
+    /// Frames that count.
     pub frames: u64,
-    /// Of the file, with what was allocated ahead.
+    /// The file's size with preallocated space.
     pub bytes: u64,
-    pub began: Began,
+    pub began: StartReason,
     pub created_unix_ns: i64,
-    /// Another one follows it.
+    /// Another segment follows it.
     pub sealed: bool,
     pub root: Hash,
     pub last: Hash,
 }
 
-/// A segment that compaction has taken away, as `state/retired.json` tells it.
+/// A segment that compaction removed, as listed in `state/retired.json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retired {
     pub segment: u64,
@@ -48,7 +48,7 @@ pub struct Retired {
     pub frames: u64,
     pub root: Hash,
     pub last: Hash,
-    /// Its records were removed; else they are in Parquet.
+    /// Its records were deleted; otherwise they are in Parquet.
     pub gone: bool,
 }
 
@@ -63,12 +63,12 @@ impl Listed {
     }
 }
 
-/// The journal's id, and the key that signs.
+/// The journal's id, and the signing key.
 type Node = ([u8; 16], [u8; 32]);
 
 pub(crate) struct Listing {
     pub(crate) node: Option<Node>,
-    /// Of the file of checkpoints. Looked at first: what is in them is on the disk by then.
+    /// The length of the checkpoint file. Read first: everything that checkpoints cover is on disk by then.
     pub(crate) notes_bytes: u64,
     pub(crate) durable: Option<Durable>,
     pub(crate) segments: Vec<Listed>,
@@ -95,7 +95,7 @@ impl Listing {
         Ok(listing)
     }
 
-    /// Headers never change: those that are known are not read again.
+    /// Reloads the listing. Headers never change, so known ones are not read again.
     pub(crate) fn refresh(&mut self, folder: &Path) -> Result<(), LogError> {
         let notes = notes_path(folder);
         self.notes_bytes =
@@ -110,7 +110,8 @@ impl Listing {
             };
             self.segments.push(listed);
         }
-        // After the files: compaction lists a segment, then removes its file. So what was not there any more is listed.
+        // After the files: compaction lists a segment before it removes its file, so a file that is already
+        // gone is listed.
         self.retired = retired(folder)?;
         Ok(())
     }
@@ -125,18 +126,18 @@ impl Listing {
         self.retired.get(place)
     }
 
-    /// The header behind a segment, which says how that one ended.
+    /// The next segment's header, which states how this segment ended.
     pub(crate) fn next(&self, place: usize) -> Option<&Header> {
         let (listed, next) = (self.segments.get(place)?, self.segments.get(place + 1)?);
         next.header.as_ref().ok().filter(|_| listed.number + 1 == next.number)
     }
 
-    /// How many of its frames count. None: nothing says so.
+    /// How many frames of the segment count. None: unknown.
     pub(crate) fn counted(&self, place: usize) -> Option<u64> {
         self.next(place).map(|next| next.prev_frames)
     }
 
-    /// Where its part ends that is known to be on the disk. None: all of it is, as it always is before another is begun.
+    /// The durable length of the segment. None: all of it, as always before the next one starts.
     pub(crate) fn durable_bytes(&self, place: usize) -> Option<u64> {
         let (durable, number) = (self.durable?, self.segments[place].number);
         if place + 1 < self.segments.len() {
@@ -149,24 +150,24 @@ impl Listing {
         }
     }
 
-    /// Whether the frames of a segment may end here: nothing says otherwise.
+    /// Whether the segment's frames may end here: no source contradicts it.
     pub(crate) fn may_end(&self, place: usize, at: u64) -> bool {
         self.next(place).is_none() && self.durable_bytes(place).is_none_or(|bytes| at >= bytes)
     }
 
-    /// Whether what stands here may be half of a frame: it is not known to be on the disk.
+    /// Whether a partial frame is possible here: the offset is not known to be on disk.
     pub(crate) fn may_be_torn(&self, place: usize, at: u64) -> bool {
         self.next(place).is_none() && self.durable_bytes(place).is_some_and(|bytes| at >= bytes)
     }
 
-    /// The last segment that begins at this number or before.
+    /// The last segment that starts at this number or before.
     pub(crate) fn first_with(&self, seq: u64) -> usize {
         let after = |listed: &Listed| listed.header.as_ref().is_ok_and(|header| header.first_seq > seq);
         let end = self.segments.iter().position(after).unwrap_or(self.segments.len());
         end.saturating_sub(1)
     }
 
-    /// A segment that should stand before this one, does not, and has frames from `from_seq` on.
+    /// Fails if an earlier segment with frames from `from_seq` on is absent.
     pub(crate) fn gap_before(&self, place: usize, from_seq: u64) -> Result<(), LogError> {
         let listed = &self.segments[place];
         let first = listed.header()?.first_seq;
@@ -175,7 +176,7 @@ impl Listing {
         if there || first <= from_seq {
             return Ok(());
         }
-        // Passing over it would lose its records for whoever reads on from here.
+        // Skipping it would lose its records for a reader that continues from here.
         Err(if self.retired(before).is_some() { LogError::Moved(before) } else { LogError::Missing(before) })
     }
 
@@ -201,7 +202,7 @@ impl Listing {
                 bytes,
                 began: header.began,
                 created_unix_ns: header.created_unix_ns,
-                // Also where the next one is in quarantine: nothing is ever added to it.
+                // Also if the next one is in quarantine: nothing is ever added to this one.
                 sealed: place + 1 < self.segments.len(),
                 root,
                 last,
@@ -221,7 +222,7 @@ fn header(folder: &Path, number: u64) -> Result<Result<Header, FormatError>, Log
     frames_at(&path, Some(HEADER_BYTES as u64))?.header().map_err(LogError::at(&path))
 }
 
-/// None: there is no such file.
+/// None: the file does not exist.
 fn missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(found) => Ok(Some(found)),
@@ -249,7 +250,7 @@ fn durable(folder: &Path) -> Result<Option<Durable>, LogError> {
         Source::read_at(&file, 0, &mut bytes).map_err(LogError::at(&path))?;
         Ok(bytes)
     };
-    // The writer may be changing it just now; two looks that agree saw no half of it.
+    // The writer may be changing it now; two equal reads did not see a partial write.
     let mut bytes = read()?;
     for _ in 0..8 {
         let again = read()?;
@@ -260,7 +261,7 @@ fn durable(folder: &Path) -> Result<Option<Durable>, LogError> {
     }
     let half = |place: usize| u64::from_le_bytes(*bytes[place..].first_chunk().expect("it has 16 bytes"));
     let durable = Durable { segment: half(0), bytes: half(8) };
-    // Nothing was noted in it yet.
+    // Nothing was written to it yet.
     Ok(Some(durable).filter(|durable| durable.segment > 0))
 }
 
@@ -280,8 +281,10 @@ fn node(folder: &Path) -> Result<Option<Node>, LogError> {
     }
 }
 
-/// One JSON object a line, in the order of writing: a later line of a segment counts instead of an earlier one. A last line
-/// without its end was not written whole, and does not count.
+/// Reads the list of retired segments: one JSON object a line, in order of writing.
+///
+/// A later line for a segment replaces an earlier one. A last line without newline was not written completely
+/// and does not count.
 fn retired(folder: &Path) -> Result<Vec<Retired>, LogError> {
     let path = folder.join("state").join("retired.json");
     let Some(file) = missing(File::open(&path)).map_err(LogError::at(&path))? else { return Ok(Vec::new()) };

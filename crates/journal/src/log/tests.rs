@@ -1,10 +1,10 @@
-//! A journal made byte by byte, as the format says and no writer would on demand; and reading it.
+//! Reading of a journal built byte by byte from the format.
 
 mod golden;
 
 use super::*;
-use crate::format::{Began, HEADER_BYTES, Header, frame_into};
-use crate::merkle::{self, Growing};
+use crate::format::{HEADER_BYTES, Header, StartReason, frame_into};
+use crate::merkle::{self, MerkleTree};
 use crate::note::Checkpoint;
 use flyball_core::DecisionId;
 use minicbor::Encoder;
@@ -21,7 +21,7 @@ const HOUR_NS: i64 = 3_600_000_000_000;
 pub(crate) struct Made {
     pub(crate) header: Header,
     pub(crate) bytes: Vec<u8>,
-    /// Where each frame begins; the last is where they end.
+    /// The offset of each frame; the last is their end.
     pub(crate) places: Vec<usize>,
     pub(crate) leaves: Vec<Hash>,
 }
@@ -45,7 +45,7 @@ impl Sample {
         let key = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let mut sample = Sample { folder, segments: Vec::new(), notes: Vec::new(), key, now_ns: START_NS };
-        sample.begin(Began::First, 0);
+        sample.begin(StartReason::First, 0);
         sample
     }
 
@@ -57,8 +57,8 @@ impl Sample {
         self.segments.last_mut().unwrap()
     }
 
-    /// Begins the next segment. `dropped`: the last frames of the one before do not count.
-    pub(crate) fn begin(&mut self, began: Began, dropped: usize) {
+    /// Starts the next segment. `dropped` frames at the end of the previous one do not count.
+    pub(crate) fn begin(&mut self, began: StartReason, dropped: usize) {
         self.now_ns += HOUR_NS;
         let (mut prev, mut prev_root, mut prev_frames, mut first_seq) =
             (Hash::default(), Hash::default(), 0, 1);
@@ -97,9 +97,9 @@ impl Sample {
 
     pub(crate) fn checkpoint(&mut self) {
         self.now_ns += 1_000_000_000;
-        let mut roots = Growing::default();
+        let mut roots = MerkleTree::default();
         let (open, sealed) = self.segments.split_last().unwrap();
-        // As the headers have them: not all frames of an abandoned segment count.
+        // As the headers state them: not all frames of an abandoned segment count.
         let stated = self.segments.iter().skip(1).map(|made| made.header.prev_root);
         stated.for_each(|root| roots.push(&merkle::leaf_of_segment(&root)));
         let checkpoint = Checkpoint {
@@ -115,7 +115,7 @@ impl Sample {
         self.notes.push((checkpoint, note));
     }
 
-    /// Writes all of it, and opens it.
+    /// Writes the sample and opens it.
     pub(crate) fn log(&self) -> Log {
         let folder = self.folder.path();
         fs::create_dir_all(folder.join("segments")).unwrap();
@@ -147,17 +147,17 @@ fn id(number: u128) -> DecisionId {
     DecisionId::new((START_NS / 1_000_000) as u64, number)
 }
 
-/// Three segments; the second gave up its last two frames, which stand in the third again.
+/// Three segments; the last two frames of the second are repeated in the third.
 fn sample() -> Sample {
     let mut sample = Sample::new();
     for number in 0..4 {
         sample.push(&record("decision", id(number), 20));
     }
-    sample.begin(Began::Rotated, 0);
+    sample.begin(StartReason::Rotated, 0);
     for number in 4..8 {
         sample.push(&record("decision", id(number), 20));
     }
-    sample.begin(Began::Abandoned, 2);
+    sample.begin(StartReason::Abandoned, 2);
     for number in 6..9 {
         sample.push(&record("decision", id(number), 20));
     }
@@ -216,7 +216,7 @@ fn frames_that_are_added_are_there_after_a_refresh() {
     let mut sample = sample();
     let mut log = sample.log();
     sample.push(&record("undelivered", id(2), 0));
-    sample.begin(Began::Rotated, 0);
+    sample.begin(StartReason::Rotated, 0);
     sample.push(&record("undelivered", id(3), 0));
     sample.log();
     log.refresh().unwrap();
@@ -283,6 +283,6 @@ fn a_decision_of_a_clock_that_was_far_ahead_is_found_too() {
     let ahead = DecisionId::new(START_NS as u64 / 1_000_000 + 1_000_000_000, 1);
     sample.segments.truncate(1);
     sample.push(&record("decision", ahead, 0));
-    sample.begin(Began::Rotated, 0);
+    sample.begin(StartReason::Rotated, 0);
     assert_eq!(sample.log().find(ahead).records.len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Who is woken, and what he is told.
+//! Which futures are woken, and with which result.
 
 use super::*;
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ impl Waits {
         Waits { ticket, woken: Arc::default() }
     }
 
-    fn poll(&self, tickets: &Tickets) -> Poll<Result<(), Unkept>> {
+    fn poll(&self, tickets: &Tickets) -> Poll<Result<(), Unavailable>> {
         let waker = Waker::from(Arc::clone(&self.woken));
         tickets.poll(self.ticket, &mut Context::from_waker(&waker))
     }
@@ -89,31 +89,35 @@ fn entries_that_nobody_waits_for_and_that_are_lost_are_counted_once() {
     for ticket in [1, 2, 3, 5] {
         assert_eq!(tickets.orphan(ticket), Ok(()));
     }
-    assert_eq!(tickets.lose(4, Unkept::Full), 2, "those that were not kept before, nor are on their way");
-    assert_eq!(tickets.lose(4, Unkept::Full), 0);
-    assert_eq!(tickets.orphan(4), Err(Unkept::Full), "whoever leaves later counts it himself");
+    assert_eq!(
+        tickets.lose(4, Unavailable::Full),
+        2,
+        "those that were not kept before, nor are on their way"
+    );
+    assert_eq!(tickets.lose(4, Unavailable::Full), 0);
+    assert_eq!(tickets.orphan(4), Err(Unavailable::Full), "whoever leaves later counts it himself");
     tickets.keep(5);
-    assert_eq!(tickets.lose(6, Unkept::Full), 0);
-    assert!(tickets.fates().orphans.is_empty());
+    assert_eq!(tickets.lose(6, Unavailable::Full), 0);
+    assert!(tickets.losses().orphans.is_empty());
 }
 
 #[test]
 fn after_a_loss_those_that_are_kept_take_no_lock() {
     let tickets = Tickets::default();
-    assert_eq!(tickets.lose(1, Unkept::Full), 0);
+    assert_eq!(tickets.lose(1, Unavailable::Full), 0);
     tickets.keep(2);
-    let _held = tickets.fates();
+    let _held = tickets.losses();
     assert_eq!(tickets.state(2), Some(Ok(())));
 }
 
 proptest! {
-    /// What the writer does, and what whoever waits is told: each once it is settled, and as it was.
+    /// Writer steps and results: each future is woken once settled, with its result.
     #[test]
     fn everyone_is_woken_once_settled_and_told_how(steps in prop::collection::vec((0..4_u8, 1..9_u64), 1..60)) {
         let tickets = Tickets::default();
         let mut offered = 0;
         let mut waits: Vec<Waits> = Vec::new();
-        let mut fates: Vec<Result<(), Unkept>> = Vec::new();
+        let mut losses: Vec<Result<(), Unavailable>> = Vec::new();
         for (step, count) in steps {
             match step {
                 0 => {
@@ -123,20 +127,20 @@ proptest! {
                     offered += count;
                 }
                 1 | 2 => {
-                    let last = (fates.len() as u64 + count).min(offered);
-                    let fate = if step == 1 { Ok(()) } else { Err(Unkept::Broken) };
+                    let last = (losses.len() as u64 + count).min(offered);
+                    let fate = if step == 1 { Ok(()) } else { Err(Unavailable::Broken) };
                     match fate {
                         Ok(()) => tickets.keep(last),
                         Err(why) => prop_assert_eq!(tickets.lose(last, why), 0),
                     }
-                    fates.resize(last as usize, fate);
+                    losses.resize(last as usize, fate);
                 }
                 _ => {}
             }
-            // Whoever was woken is polled, as an executor does it.
+            // Polls woken futures, as an executor does.
             while let Some(place) = waits.iter().position(|waits| waits.times() > 0) {
                 let one = waits.remove(place);
-                let fate = fates.get(one.ticket as usize - 1);
+                let fate = losses.get(one.ticket as usize - 1);
                 match one.poll(&tickets) {
                     Poll::Ready(told) => prop_assert_eq!(Some(&told), fate),
                     Poll::Pending => {
@@ -146,7 +150,7 @@ proptest! {
                     }
                 }
             }
-            prop_assert!(waits.iter().all(|one| one.ticket > fates.len() as u64), "somebody sleeps on");
+            prop_assert!(waits.iter().all(|one| one.ticket > losses.len() as u64), "somebody sleeps on");
         }
     }
 }

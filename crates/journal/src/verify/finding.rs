@@ -1,139 +1,139 @@
-//! What can be wrong with a log, and where.
+//! The kinds of damage to a log, and their positions.
 
 use crate::format::{FormatError, Hash};
 use crate::note::{Checkpoint, NoteError};
-use crate::recover::Broken;
+use crate::segment_scan::Broken;
 use serde_json::{Value, json};
 use std::fmt;
 
-/// Something that is not as it was written. What is not known of the place is none.
+/// A finding. Unknown parts of the position are none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub segment: Option<u64>,
-    /// Among the frames of its segment, from nothing on.
+    /// The index within its segment, from zero.
     pub frame: Option<u64>,
     pub seq: Option<u64>,
-    /// In the segment's file; of a note that is broken, in the file of checkpoints.
+    /// The offset in the segment's file; for a damaged note, in the checkpoint file.
     pub offset: Option<u64>,
-    pub note: Option<NotePlace>,
-    pub what: What,
+    pub note: Option<NoteOrigin>,
+    pub what: FindingKind,
 }
 
-/// Which checkpoint told it.
+/// The checkpoint that revealed the damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotePlace {
-    /// The one that was kept elsewhere.
+pub struct NoteOrigin {
+    /// The note from outside the journal.
     pub outside: bool,
-    /// In the file, from one on.
+    /// Its number in the file, from one.
     pub number: u64,
     pub offset: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum What {
-    #[error("the header does not hold: {0}")]
+pub enum FindingKind {
+    #[error("the header is invalid: {0}")]
     Header(FormatError),
-    #[error("the header is of segment {0}")]
+    #[error("the header belongs to segment {0}")]
     OtherSegment(u64),
-    #[error("the header is of another journal")]
+    #[error("the header belongs to another journal")]
     OtherNode,
-    #[error("the header is not linked to the segment before: frames, root or last hash are others")]
+    #[error("the header is not linked to the previous segment: frames, root or last hash differ")]
     HeaderLink,
     #[error("its first record is {found}, not {expected}")]
     FirstSeq { expected: u64, found: u64 },
-    #[error("segments up to {until} are not there{}", if *.quarantined { "; the first is in quarantine" } else { "" })]
+    #[error("segments up to {until} are missing{}", if *.quarantined { "; the first is in quarantine" } else { "" })]
     Missing { until: u64, quarantined: bool },
-    #[error("the frame does not hold: {0}")]
+    #[error("the frame is invalid: {0}")]
     Frame(Broken),
-    #[error("record {expected} must stand here, and {found} does: {}", if .found > .expected { "some are missing" } else { "the order is another" })]
+    #[error("expected record {expected}, found {found}: {}", if .found > .expected { "some are missing" } else { "the order was changed" })]
     Sequence { expected: u64, found: u64 },
-    #[error("it is not linked to what stands before it: one of the two was changed")]
+    #[error("it is not linked to the frame before it: one of the two was changed")]
     Link,
-    #[error("{expected} frames were written and {found} are there")]
+    #[error("{expected} frames were written, {found} are present")]
     Short { expected: u64, found: u64 },
     #[error("{expected} frames were written; this one was not among them")]
     Extra { expected: u64 },
-    #[error("the frames lead to another root or last hash than the next header has")]
+    #[error("the frames do not match the root or last hash in the next header")]
     Root,
-    #[error("{0} bytes were on the disk, and the frames end before")]
+    #[error("{0} bytes were on disk, but the frames end earlier")]
     Durable(u64),
-    #[error("something stands behind the last frame")]
+    #[error("there is data after the last frame")]
     Trailing,
-    #[error("what stands here looks like many frames and is none; the rest of the segment was not read")]
+    #[error("the data here imitates many frames; the rest of the segment was not read")]
     Unsearchable,
     #[error("the signature of the gap record is wrong")]
     GapSignature,
-    #[error("the checkpoint does not hold: {0}")]
+    #[error("the checkpoint is invalid: {0}")]
     Note(NoteError),
-    #[error("no whole checkpoint stands here")]
+    #[error("there is no whole checkpoint here")]
     NoNote,
-    #[error("the checkpoint is of another journal")]
+    #[error("the checkpoint belongs to another journal")]
     NoteNode,
-    #[error("nothing says by which key the checkpoint must be signed; give the key")]
+    #[error("the key that must have signed the checkpoint is unknown; give the key")]
     NoteKey,
-    #[error("the checkpoint says less than the one before it")]
+    #[error("the checkpoint covers less than the one before it")]
     NoteOrder,
-    #[error("the open segment of the checkpoint is not the one behind those that it signs")]
+    #[error("the open segment of the checkpoint does not follow those that it signs")]
     NoteShape,
     #[error(
-        "a checkpoint signs {expected} frames of the segment, and {found} are there: the rest was removed"
+        "a checkpoint signs {expected} frames of the segment, but {found} are present: the rest was removed"
     )]
     NoteFrames { expected: u64, found: u64 },
-    #[error("a checkpoint signs another frame than stands here")]
+    #[error("a checkpoint signs another frame than this one")]
     NoteLast,
     #[error(
-        "a checkpoint signs other roots for segments 1 to {sealed}; up to {fits} they fit an earlier one"
+        "a checkpoint signs other roots for segments 1 to {sealed}; up to {fits} they match an earlier one"
     )]
     NoteRoot { fits: u64, sealed: u64 },
     #[error(
-        "no checkpoint signs segments from here to {until}: whoever can write to the folder may have made them anew"
+        "no checkpoint signs segments from here to {until}: anyone who can write to the folder may have rewritten them"
     )]
     Unsigned { until: u64 },
     #[error(
-        "it is listed as retired, and segment {before} before it is not: only the beginning of a log is ever retired"
+        "it is listed as retired, but segment {before} before it is not: only the start of a log is ever retired"
     )]
     RetiredInside { before: u64 },
     #[error(
-        "the list of retired segments has {listed} as its next record, and the segment behind it begins with {found}"
+        "the list of retired segments has {listed} as its next record, but the segment after it starts with {found}"
     )]
     RetiredSeq { listed: u64, found: u64 },
-    #[error("the blob sha256-{0} that it names is missing")]
+    #[error("the referenced blob sha256-{0} is missing")]
     BlobMissing(Hash),
-    #[error("the blob sha256-{0} that it names was changed")]
+    #[error("the referenced blob sha256-{0} was changed")]
     BlobChanged(Hash),
-    #[error("the blob sha256-{0} that it names cannot be read: {1}")]
+    #[error("cannot read the referenced blob sha256-{0}: {1}")]
     BlobUnread(Hash, String),
     #[error("the file of subjects' keys is missing; {0} subjects need it")]
     KeysMissing(u64),
     #[error("{0} entries of the file of subjects' keys are damaged")]
     KeysDamaged(u64),
-    #[error("the key of subject {0} is missing, and no erasure is recorded")]
+    #[error("the key of subject {0} is missing, but no erasure is recorded")]
     KeyMissing(Hash),
-    #[error("the key of subject {0} was deleted, and no erasure is recorded; erase the subject again")]
+    #[error("the key of subject {0} was deleted, but no erasure is recorded; erase the subject again")]
     ErasedUnrecorded(Hash),
-    #[error("subject {0} was erased, and its key is there again: it was restored from a copy")]
+    #[error("subject {0} was erased, but its key is back: it was restored from a copy")]
     KeyRestored(Hash),
-    #[error("the index of a compacted segment cannot be read: {0}")]
+    #[error("cannot read the index of a compacted segment: {0}")]
     Index(String),
 }
 
 impl Finding {
-    pub(super) fn of_nothing(what: What) -> Finding {
+    pub(super) fn of_nothing(what: FindingKind) -> Finding {
         Finding { segment: None, frame: None, seq: None, offset: None, note: None, what }
     }
 
-    pub(super) fn of_segment(segment: u64, what: What) -> Finding {
+    pub(super) fn of_segment(segment: u64, what: FindingKind) -> Finding {
         Finding { segment: Some(segment), ..Finding::of_nothing(what) }
     }
 
-    /// At the last frame that a note signs.
-    pub(super) fn of_note(note: &Checkpoint, place: NotePlace, what: What) -> Finding {
+    /// A finding at the last frame that a note signs.
+    pub(super) fn of_note(note: &Checkpoint, place: NoteOrigin, what: FindingKind) -> Finding {
         let frame = note.open_frames.checked_sub(1);
         Finding { frame, note: Some(place), ..Finding::of_segment(note.open, what) }
     }
 
     pub fn to_json(&self) -> Value {
-        let note = self.note.map(|NotePlace { outside, number, offset }| {
+        let note = self.note.map(|NoteOrigin { outside, number, offset }| {
             json!({"outside": outside, "number": number, "offset": offset})
         });
         json!({

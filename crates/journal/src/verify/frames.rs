@@ -1,10 +1,10 @@
-//! Frames that came from elsewhere, such as Parquet, against the root of their segment.
+//! Verifies frames from elsewhere, such as Parquet, against their segment's root.
 
-use super::{Finding, What};
+use super::{Finding, FindingKind};
 use crate::format::{FormatError, Frame, Hash, Header};
-use crate::merkle::Growing;
+use crate::merkle::MerkleTree;
 
-/// Whether these are all the frames of a segment, in order, under this root.
+/// Verifies that these are all frames of a segment, in order, under this root.
 pub fn verify_frames<'a>(
     header: &[u8],
     frames: impl IntoIterator<Item = Frame<'a>>,
@@ -12,15 +12,15 @@ pub fn verify_frames<'a>(
 ) -> Result<Vec<Finding>, FormatError> {
     let header = Header::decode(header)?;
     let mut last = header.leaf();
-    let mut tree = Growing::default();
+    let mut tree = MerkleTree::default();
     tree.push(&last);
     let mut findings = Vec::new();
     let mut expected = header.first_seq;
     for (index, frame) in frames.into_iter().enumerate() {
         let what = if frame.seq != expected {
-            Some(What::Sequence { expected, found: frame.seq })
+            Some(FindingKind::Sequence { expected, found: frame.seq })
         } else {
-            (frame.prev != last).then_some(What::Link)
+            (frame.prev != last).then_some(FindingKind::Link)
         };
         if let Some(what) = what
             && findings.len() < super::FINDINGS_MAX
@@ -33,7 +33,7 @@ pub fn verify_frames<'a>(
         tree.push(&last);
     }
     if findings.is_empty() && tree.root() != *root {
-        findings.push(Finding::of_segment(header.segment, What::Root));
+        findings.push(Finding::of_segment(header.segment, FindingKind::Root));
     }
     Ok(findings)
 }

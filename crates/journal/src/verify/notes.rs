@@ -1,7 +1,9 @@
-//! Checkpoints in the order of what they sign: those of the folder, and one from elsewhere, each checked for itself as it
-//! comes. What they say of frames and roots is compared where those are read.
+//! Checkpoints in the order of what they sign: those of the directory and one from outside.
+//!
+//! Each note is verified on its own as it is read. Its claims about frames and roots are compared where those
+//! are read.
 
-use super::{Finding, NotePlace, Verified, VerifyOptions, What};
+use super::{Finding, FindingKind, NoteOrigin, Verified, VerifyOptions};
 use crate::log::{Log, LogError, notes_path};
 use crate::note::{Checkpoint, NOTE_BYTES_MAX, note_length};
 use std::fs::File;
@@ -10,35 +12,35 @@ use std::path::Path;
 
 const ORIGIN: &[u8] = b"flyball-journal/";
 
-/// One note after the other, whatever stands between them.
-pub(crate) struct NoteFile {
+/// Reads one note after the other, past anything between them.
+pub(crate) struct NoteReader {
     file: Option<Take<BufReader<File>>>,
-    /// The first line of the next one.
+    /// The first line of the next note.
     line: Vec<u8>,
     at: u64,
     number: u64,
 }
 
-/// What stands at a place of the file of checkpoints.
-pub(crate) struct Noted {
-    pub(crate) place: NotePlace,
-    /// None: no whole note.
+/// The content at one position of the checkpoint file.
+pub(crate) struct NotePiece {
+    pub(crate) place: NoteOrigin,
+    /// None: not a whole note.
     pub(crate) text: Option<String>,
-    /// Something that belongs to none stands behind it.
+    /// The offset of data after it that belongs to no note.
     pub(crate) more: Option<u64>,
 }
 
-impl NoteFile {
-    pub(crate) fn open(path: &Path, bytes: u64) -> io::Result<NoteFile> {
+impl NoteReader {
+    pub(crate) fn open(path: &Path, bytes: u64) -> io::Result<NoteReader> {
         let file = match File::open(path) {
             Ok(file) => Some(BufReader::new(file).take(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(error),
         };
-        Ok(NoteFile { file, line: Vec::new(), at: 0, number: 0 })
+        Ok(NoteReader { file, line: Vec::new(), at: 0, number: 0 })
     }
 
-    pub(crate) fn next(&mut self) -> io::Result<Option<Noted>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<NotePiece>> {
         let Some(file) = &mut self.file else { return Ok(None) };
         let mut piece = std::mem::take(&mut self.line);
         while piece.len() <= NOTE_BYTES_MAX {
@@ -55,7 +57,7 @@ impl NoteFile {
             return Ok(None);
         }
         self.number += 1;
-        let place = NotePlace { outside: false, number: self.number, offset: self.at };
+        let place = NoteOrigin { outside: false, number: self.number, offset: self.at };
         self.at += piece.len() as u64;
         let mut text = String::from_utf8(piece).ok();
         let length = text.as_deref().and_then(note_length);
@@ -65,32 +67,32 @@ impl NoteFile {
             (Some(text), Some(length)) => text.truncate(length),
             (text, _) => *text = None,
         }
-        Ok(Some(Noted { place, text, more }))
+        Ok(Some(NotePiece { place, text, more }))
     }
 }
 
 struct Stream {
-    file: Option<NoteFile>,
-    next: Option<(NotePlace, Checkpoint)>,
+    file: Option<NoteReader>,
+    next: Option<(NoteOrigin, Checkpoint)>,
     /// What the last one signed.
     reached: (u64, u64),
 }
 
-/// The folder's notes and the outside one.
+/// The directory's notes and the outside one.
 pub(super) struct Streams {
     streams: [Stream; 2],
     keys: Keys,
-    /// Segments whose roots some note has proven.
+    /// Segments whose roots a note has proven.
     pub(super) fits: u64,
     failed: Option<io::Error>,
 }
 
-/// By whom a note must be signed.
+/// The keys that must have signed notes.
 struct Keys {
     given: Option<[u8; 32]>,
     node: Option<[u8; 16]>,
     own: Option<[u8; 32]>,
-    /// From which segment on another key signs.
+    /// The segments from which another key signs.
     named: Vec<(u64, [u8; 32])>,
 }
 
@@ -108,7 +110,7 @@ impl Streams {
         verified: &mut Verified,
     ) -> Result<Streams, LogError> {
         let path = notes_path(log.folder());
-        let file = NoteFile::open(&path, log.listing.notes_bytes).map_err(LogError::at(&path))?;
+        let file = NoteReader::open(&path, log.listing.notes_bytes).map_err(LogError::at(&path))?;
         let headers = log
             .listing
             .segments
@@ -121,28 +123,28 @@ impl Streams {
         let mut streams =
             Streams { streams: [stream(Some(file)), stream(None)], keys, fits: 0, failed: None };
         if let Some(text) = &options.checkpoint {
-            let place = NotePlace { outside: true, number: 1, offset: 0 };
+            let place = NoteOrigin { outside: true, number: 1, offset: 0 };
             streams.streams[1].next = streams.checked(place, text, verified).map(|note| (place, note));
         }
         Ok(streams)
     }
 
-    /// The next note, in the order of what they sign, whose open segment is before this one.
+    /// The next note in signing order whose open segment is before this one.
     pub(super) fn pop_before(
         &mut self,
         segment: u64,
         verified: &mut Verified,
-    ) -> Option<(NotePlace, Checkpoint)> {
+    ) -> Option<(NoteOrigin, Checkpoint)> {
         self.pop(verified, |note| note.open < segment)
     }
 
-    /// And one that signs at most so many frames of it.
+    /// The next note that signs at most this many frames of it.
     pub(super) fn pop_up_to(
         &mut self,
         segment: u64,
         frames: u64,
         verified: &mut Verified,
-    ) -> Option<(NotePlace, Checkpoint)> {
+    ) -> Option<(NoteOrigin, Checkpoint)> {
         self.pop(verified, |note| (note.open, note.open_frames) <= (segment, frames))
     }
 
@@ -150,7 +152,7 @@ impl Streams {
         &mut self,
         verified: &mut Verified,
         wanted: impl Fn(&Checkpoint) -> bool,
-    ) -> Option<(NotePlace, Checkpoint)> {
+    ) -> Option<(NoteOrigin, Checkpoint)> {
         self.fill(verified);
         let next = |stream: &Stream| stream.next.as_ref().map(|(_, note)| (note.open, note.open_frames));
         let first = (0..self.streams.len()).filter(|place| next(&self.streams[*place]).is_some());
@@ -158,10 +160,10 @@ impl Streams {
         self.streams[first].next.take_if(|(_, note)| wanted(note))
     }
 
-    /// Reads on in the file, past what is broken, which is told.
+    /// Reads on in the file, past damage, which it reports.
     fn fill(&mut self, verified: &mut Verified) {
         while self.streams[0].next.is_none() {
-            let noted = match self.streams[0].file.as_mut().map(NoteFile::next) {
+            let noted = match self.streams[0].file.as_mut().map(NoteReader::next) {
                 Some(Ok(Some(noted))) => noted,
                 Some(Err(error)) => {
                     self.failed = Some(error);
@@ -176,7 +178,7 @@ impl Streams {
                 seq: None,
                 offset: Some(offset),
                 note: Some(place),
-                what: What::NoNote,
+                what: FindingKind::NoNote,
             };
             let note = match &noted.text {
                 Some(text) => self.checked(place, text, verified),
@@ -191,7 +193,7 @@ impl Streams {
             let Some(note) = note else { continue };
             let signs = (note.open, note.open_frames);
             if signs < self.streams[0].reached {
-                verified.add(Finding::of_note(&note, place, What::NoteOrder));
+                verified.add(Finding::of_note(&note, place, FindingKind::NoteOrder));
                 continue;
             }
             self.streams[0].reached = signs;
@@ -199,14 +201,14 @@ impl Streams {
         }
     }
 
-    /// A note for itself: its form, its journal, its signature.
-    fn checked(&self, place: NotePlace, text: &str, verified: &mut Verified) -> Option<Checkpoint> {
+    /// Verifies a note on its own: form, journal, signature.
+    fn checked(&self, place: NoteOrigin, text: &str, verified: &mut Verified) -> Option<Checkpoint> {
         verified.checkpoints += 1;
         let note = match Checkpoint::parse(text) {
             Ok(note) => note,
             Err(error) => {
                 let offset = (!place.outside).then_some(place.offset);
-                let what = What::Note(error);
+                let what = FindingKind::Note(error);
                 verified.add(Finding {
                     segment: None,
                     frame: None,
@@ -219,11 +221,11 @@ impl Streams {
             }
         };
         let what = if self.keys.node.is_some_and(|node| node != note.node) {
-            What::NoteNode
+            FindingKind::NoteNode
         } else {
             match self.keys.of(note.open).map(|key| Checkpoint::verify(text, &key)) {
-                None => What::NoteKey,
-                Some(Err(error)) => What::Note(error),
+                None => FindingKind::NoteKey,
+                Some(Err(error)) => FindingKind::Note(error),
                 Some(Ok(note)) => return Some(note),
             }
         };
@@ -231,7 +233,7 @@ impl Streams {
         None
     }
 
-    /// The file could not be read on.
+    /// The error that stopped reading the file.
     pub(super) fn failed(&mut self) -> Option<io::Error> {
         self.failed.take()
     }

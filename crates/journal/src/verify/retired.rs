@@ -1,7 +1,9 @@
-//! The list of segments that left the folder: whether it can be what compaction has written. Whoever can write to the folder
-//! can write that list, so it excuses nothing but what compaction does: taking away the beginning of a log, in order.
+//! Checks that the list of retired segments can be compaction's work.
+//!
+//! Anyone who can write to the directory can write that list, so it excuses only what compaction does:
+//! removing the start of a log, in order.
 
-use super::{Finding, Run, What};
+use super::{Finding, FindingKind, Run};
 
 impl Run<'_> {
     pub(super) fn retired(&mut self) {
@@ -10,12 +12,12 @@ impl Run<'_> {
         for (place, retired) in listing.retired.iter().enumerate() {
             let number = retired.segment;
             if listing.segment(number).is_some() {
-                // A run of compaction was stopped before it could remove the file.
+                // Compaction was stopped before it could remove the file.
                 continue;
             }
             let mut add = |what| self.verified.add(Finding::of_segment(number, what));
             if let Some(before) = first.filter(|first| *first < number) {
-                add(What::RetiredInside { before });
+                add(FindingKind::RetiredInside { before });
             }
             let listed = retired.first_seq.saturating_add(retired.frames);
             let next = listing.retired.get(place + 1).filter(|next| next.segment == number + 1);
@@ -23,7 +25,7 @@ impl Run<'_> {
             if let Some(found) = next.map(|next| next.first_seq).or_else(header)
                 && found != listed
             {
-                add(What::RetiredSeq { listed, found });
+                add(FindingKind::RetiredSeq { listed, found });
             }
         }
     }

@@ -1,38 +1,40 @@
-//! One segment of a verification: its header against the segment before, its frames against each other, its end against the
-//! header behind it and the checkpoints that sign frames of it.
+//! Verifies one segment: its header, frames and end.
+//!
+//! The header is checked against the previous segment, frames against each other, the end against the next
+//! header and the checkpoints that sign its frames.
 
-use super::{Finding, Run, What};
-use crate::format::{Began, Frame, HEADER_BYTES, Hash, Header};
+use super::{Finding, FindingKind, Run};
+use crate::format::{Frame, HEADER_BYTES, Hash, Header, StartReason};
 use crate::frames::{Found, Frames, Step};
 use crate::gap_signature;
-use crate::gist::Gist;
 use crate::log::{LogError, frames_at, segment_path};
-use crate::merkle::Growing;
-use crate::recover::{Broken, seqs_of};
+use crate::merkle::MerkleTree;
+use crate::record_facts::RecordFacts;
+use crate::segment_scan::{Broken, seqs_of};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 
-/// How far a segment was read.
+/// The state of reading a segment.
 struct Walk {
     segment: u64,
     first_seq: u64,
     seqs: Range<u64>,
     key: Option<[u8; 32]>,
-    /// Frames behind this many do not count.
+    /// Frames after this many do not count.
     counted: Option<u64>,
-    /// What stands from here on was promised to nobody. None: all was.
+    /// Data from here on was never acknowledged. None: all was.
     promised: Option<u64>,
-    /// The number of the next frame. None: the header is lost, and the first frame says it.
+    /// The number of the next frame. None: the header is lost, and the first frame states it.
     expected: Option<u64>,
-    /// The leaf of what stands before it. None: it does not hold.
+    /// The leaf of the previous frame. None: it is invalid.
     last: Option<Hash>,
-    tree: Growing,
-    /// Something was found.
+    tree: MerkleTree,
+    /// A finding was reported.
     broken: bool,
-    /// And nothing that holds stands behind it.
+    /// No valid frame follows the finding.
     tail_broken: bool,
-    /// Where the frames that hold end.
+    /// The offset where valid frames end.
     end: u64,
 }
 
@@ -41,8 +43,8 @@ impl Walk {
         seq.saturating_sub(self.first_seq)
     }
 
-    /// The place where the next frame must be.
-    fn here(&self, offset: u64, what: What) -> Finding {
+    /// A finding at the position of the next frame.
+    fn here(&self, offset: u64, what: FindingKind) -> Finding {
         let frame = self.expected.map(|seq| self.index(seq));
         Finding { frame, seq: self.expected, offset: Some(offset), ..Finding::of_segment(self.segment, what) }
     }
@@ -62,7 +64,7 @@ impl Run<'_> {
                 self.walk_of(header, bytes)
             }
             Err(error) => {
-                let finding = Finding::of_segment(listed.number, What::Header(*error));
+                let finding = Finding::of_segment(listed.number, FindingKind::Header(*error));
                 self.verified.add(Finding { offset: Some(0), ..finding });
                 headless(listed.number)
             }
@@ -78,9 +80,9 @@ impl Run<'_> {
 
     fn walk_of(&mut self, header: &Header, bytes: u64) -> Walk {
         let segment = header.segment;
-        let abandoned = self.next_of(segment).filter(|next| next.began == Began::Abandoned);
+        let abandoned = self.next_of(segment).filter(|next| next.began == StartReason::Abandoned);
         let leaf = header.leaf();
-        let mut tree = Growing::default();
+        let mut tree = MerkleTree::default();
         tree.push(&leaf);
         self.compare_notes(segment, 0, Some(&leaf));
         Walk {
@@ -103,25 +105,25 @@ impl Run<'_> {
         let mut add =
             |what| self.verified.add(Finding { offset: Some(0), ..Finding::of_segment(number, what) });
         if header.segment != number {
-            add(What::OtherSegment(header.segment));
+            add(FindingKind::OtherSegment(header.segment));
         }
         if self.log.node().is_some_and(|node| node != header.node) {
-            add(What::OtherNode);
+            add(FindingKind::OtherNode);
         }
         if header.segment != number {
             return;
         }
         let (zero, first) = (Hash::default(), number == 1);
         if first && (header.prev_frames, header.prev, header.prev_root) != (0, zero, zero) {
-            add(What::HeaderLink);
+            add(FindingKind::HeaderLink);
         }
-        // Of the segment before, if there is a file of it, its own walk looks at the end.
+        // If the previous segment's file exists, its own pass checks the end.
         if let Some(before) = self.log.listing.retired(number.wrapping_sub(1)) {
             let says = (header.prev_frames, header.prev_root, header.prev);
             if self.log.listing.segment(before.segment).is_none()
                 && says != (before.frames, before.root, before.last)
             {
-                add(What::HeaderLink);
+                add(FindingKind::HeaderLink);
             }
         }
     }
@@ -144,22 +146,26 @@ impl Run<'_> {
                     Some(_) => (at, Broken::Hole),
                 },
             };
-            // Pages of it may have come to the disk out of order: whole frames behind it say nothing.
+            // Its pages may have reached the disk out of order: whole frames after it mean nothing.
             if walk.promised.is_some_and(|promised| at >= promised) {
-                self.verified.unfinished = Some(walk.here(at, What::Frame(why)));
+                self.verified.unfinished = Some(walk.here(at, FindingKind::Frame(why)));
                 return Ok(());
             }
             let found = frames.search(at + 1, walk.seqs.clone())?;
-            // All frames of a sealed segment are there: something was added.
+            // All frames of a sealed segment are present: data was added.
             let all = self.end_of(walk.segment).map(|(frames, ..)| walk.first_seq.saturating_add(frames));
-            let what = if all.is_some() && all == walk.expected { What::Trailing } else { What::Frame(why) };
+            let what = if all.is_some() && all == walk.expected {
+                FindingKind::Trailing
+            } else {
+                FindingKind::Frame(why)
+            };
             self.verified.add(walk.here(at, what));
             (walk.broken, walk.last) = (true, None);
             match found {
                 Found::At(next) => frames.move_to(next),
                 Found::Nothing | Found::GaveUp => {
                     if found == Found::GaveUp {
-                        self.verified.add(walk.here(at, What::Unsearchable));
+                        self.verified.add(walk.here(at, FindingKind::Unsearchable));
                     }
                     walk.tail_broken = true;
                     return Ok(());
@@ -168,20 +174,20 @@ impl Run<'_> {
         }
     }
 
-    /// A whole frame: whether it is the one that must stand here.
+    /// Checks that a whole frame is the expected one.
     fn frame(&mut self, walk: &mut Walk, at: u64, frame: &Frame<'_>) {
         let expected = *walk.expected.get_or_insert_with(|| {
             walk.first_seq = frame.seq;
             frame.seq
         });
-        // Where what stood before does not hold, its own number is lost with it.
+        // If the previous frame is invalid, its number is lost too.
         let follows =
             frame.seq == expected || (walk.last.is_none() && frame.seq.checked_sub(1) == Some(expected));
         let mut what = None;
         if !follows {
-            what = Some(What::Sequence { expected, found: frame.seq });
+            what = Some(FindingKind::Sequence { expected, found: frame.seq });
         } else if walk.last.is_some_and(|last| last != frame.prev) {
-            what = Some(What::Link);
+            what = Some(FindingKind::Link);
         }
         let index = walk.index(frame.seq);
         let found = what.is_some();
@@ -190,19 +196,19 @@ impl Run<'_> {
             self.verified.add(Finding { seq: Some(frame.seq), ..walk.here(at, what) });
         }
         if frame.seq < expected {
-            // It stands too late; what comes next is still linked to what stood before it.
+            // It is too late; the next frame is still linked to the one before it.
             return;
         }
         if let Some(key) = &walk.key
             && gap_signature::is_gap(frame.payload)
             && !gap_signature::is_signed(frame.payload, &frame.prev, key)
         {
-            self.verified.add(Finding { seq: Some(frame.seq), ..walk.here(at, What::GapSignature) });
+            self.verified.add(Finding { seq: Some(frame.seq), ..walk.here(at, FindingKind::GapSignature) });
         }
         if self.whole
-            && let Some(gist) = Gist::of(frame.payload, frame.seq, walk.segment)
+            && let Some(record) = RecordFacts::of(frame.payload, frame.seq, walk.segment)
         {
-            self.note_gist(gist);
+            self.note_facts(record);
         }
         let leaf = frame.leaf();
         walk.tree.push(&leaf);
@@ -213,12 +219,12 @@ impl Run<'_> {
         self.compare_notes(walk.segment, index + 1, Some(&leaf));
     }
 
-    /// The notes that sign up to here. None: what they sign does not hold, which was told.
+    /// Compares the notes that sign up to here. None: the frames are invalid, which was reported.
     fn compare_notes(&mut self, segment: u64, frames: u64, leaf: Option<&Hash>) {
         while let Some((place, note)) = self.notes.pop_up_to(segment, frames, &mut self.verified) {
             let here = (note.open, note.open_frames) == (segment, frames);
             if here && leaf.is_some_and(|leaf| *leaf != note.open_last) {
-                self.verified.add(Finding::of_note(&note, place, What::NoteLast));
+                self.verified.add(Finding::of_note(&note, place, FindingKind::NoteLast));
             }
             self.check_roots(place, &note);
         }
@@ -233,11 +239,11 @@ impl Run<'_> {
             && walk.expected.is_some()
         {
             if frames < expected {
-                self.verified.add(here(What::Short { expected, found: frames }));
+                self.verified.add(here(FindingKind::Short { expected, found: frames }));
             } else if !walk.broken && frames > expected {
-                self.verified.add(Finding { frame: Some(expected), ..here(What::Extra { expected }) });
+                self.verified.add(Finding { frame: Some(expected), ..here(FindingKind::Extra { expected }) });
             } else if !walk.broken && (walk.tree.root() != root || walk.last != Some(last)) {
-                self.verified.add(Finding { frame: frames.checked_sub(1), ..here(What::Root) });
+                self.verified.add(Finding { frame: frames.checked_sub(1), ..here(FindingKind::Root) });
             }
         }
         let next = self.next_of(walk.segment);
@@ -246,24 +252,24 @@ impl Run<'_> {
             && !walk.broken
             && Some(frames) == ends.map(|(frames, ..)| frames)
         {
-            let what = What::FirstSeq { expected, found: next.first_seq };
+            let what = FindingKind::FirstSeq { expected, found: next.first_seq };
             self.verified.add(Finding { offset: Some(0), ..Finding::of_segment(walk.segment + 1, what) });
         }
         let durable = self.log.durable().filter(|durable| durable.segment == walk.segment);
         if let Some(durable) = durable.filter(|durable| durable.bytes > walk.end && !walk.tail_broken) {
-            self.verified.add(here(What::Durable(durable.bytes)));
+            self.verified.add(here(FindingKind::Durable(durable.bytes)));
         }
         self.notes_beyond(walk, frames);
     }
 
-    /// Notes that sign more frames than there are.
+    /// Reports notes that sign more frames than there are.
     fn notes_beyond(&mut self, walk: &Walk, found: u64) {
         let mut told = walk.tail_broken || walk.expected.is_none();
         while let Some((place, note)) = self.notes.pop_up_to(walk.segment, u64::MAX, &mut self.verified) {
             if note.open == walk.segment && !told {
-                // Once: later ones sign the same and more.
+                // Once: later notes sign the same and more.
                 told = true;
-                let what = What::NoteFrames { expected: note.open_frames, found };
+                let what = FindingKind::NoteFrames { expected: note.open_frames, found };
                 self.verified.add(Finding {
                     note: Some(place),
                     frame: Some(found),
@@ -275,7 +281,7 @@ impl Run<'_> {
     }
 }
 
-/// Nothing is known but the frames themselves.
+/// State for a segment whose header is lost.
 fn headless(segment: u64) -> Walk {
     Walk {
         segment,
@@ -286,7 +292,7 @@ fn headless(segment: u64) -> Walk {
         promised: None,
         expected: None,
         last: None,
-        tree: Growing::default(),
+        tree: MerkleTree::default(),
         broken: true,
         tail_broken: false,
         end: HEADER_BYTES as u64,

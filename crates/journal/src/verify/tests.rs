@@ -1,7 +1,7 @@
-//! Logs that somebody has changed: the place is named, whatever was done.
+//! Tampered logs: each change is located.
 
 use super::*;
-use crate::format::{Began, HEADER_BYTES, frame_into};
+use crate::format::{HEADER_BYTES, StartReason, frame_into};
 use crate::log::{Sample, record, segment_path};
 use flyball_core::DecisionId;
 use proptest::prelude::*;
@@ -11,12 +11,12 @@ fn verify(log: &Log) -> Verified {
     log.verify(&VerifyOptions::default(), &mut |_, _| ControlFlow::Continue(())).unwrap()
 }
 
-/// As many segments as there are counts, with so many frames each, and a checkpoint behind every segment's last frame.
+/// One segment for each count, with that many frames, and a checkpoint after each segment's last frame.
 fn sample(counts: &[usize]) -> Sample {
     let mut sample = Sample::new();
     for (place, count) in counts.iter().enumerate() {
         if place > 0 {
-            sample.begin(Began::Rotated, 0);
+            sample.begin(StartReason::Rotated, 0);
         }
         for frame in 0..*count {
             sample.push(&record("decision", DecisionId(frame as u128), 7 * frame + place));
@@ -26,8 +26,8 @@ fn sample(counts: &[usize]) -> Sample {
     sample
 }
 
-/// Segment, frame, and what.
-fn found(verified: &Verified) -> Vec<(Option<u64>, Option<u64>, What)> {
+/// Segment, frame and kind.
+fn found(verified: &Verified) -> Vec<(Option<u64>, Option<u64>, FindingKind)> {
     verified.findings.iter().map(|finding| (finding.segment, finding.frame, finding.what.clone())).collect()
 }
 
@@ -36,7 +36,7 @@ fn a_log_as_it_was_written_holds() {
     let mut sample = sample(&[3, 0, 3]);
     sample.push(b"not on the disk");
     sample.push(b"nor this one");
-    sample.begin(Began::Abandoned, 2);
+    sample.begin(StartReason::Abandoned, 2);
     sample.push(b"again");
     sample.checkpoint();
     let verified = verify(&sample.log());
@@ -51,16 +51,16 @@ fn segments_that_no_checkpoint_signs_are_a_finding_and_the_open_ones_frames_are_
     sample.push(b"behind the last checkpoint");
     let verified = verify(&sample.log());
     assert_eq!((found(&verified), verified.unsigned), (vec![], 1));
-    // A writer may have been stopped before it signed the segment that it had sealed.
+    // A writer may have been stopped before it signed the sealed segment.
     sample.notes.truncate(3);
     let verified = verify(&sample.log());
     let signed = Some(Signed { segment: 3, frames: 3 });
     assert_eq!((found(&verified), verified.signed, verified.unsigned), (vec![], signed, 4));
     sample.notes.truncate(2);
-    assert_eq!(found(&verify(&sample.log())), [(Some(2), None, What::Unsigned { until: 3 })]);
+    assert_eq!(found(&verify(&sample.log())), [(Some(2), None, FindingKind::Unsigned { until: 3 })]);
     sample.notes.clear();
     let verified = verify(&sample.log());
-    assert_eq!(found(&verified), [(Some(1), None, What::Unsigned { until: 3 })]);
+    assert_eq!(found(&verified), [(Some(1), None, FindingKind::Unsigned { until: 3 })]);
     assert_eq!((verified.signed, verified.unsigned), (None, 13));
 }
 
@@ -73,7 +73,7 @@ fn zeros_behind_the_frames_are_no_finding_and_other_bytes_are() {
     assert_eq!(found(&verify(&sample.log())), []);
     sample.segments[0].bytes[900] = 1;
     let verified = verify(&sample.log());
-    assert_eq!(found(&verified), [(Some(1), Some(3), What::Trailing)]);
+    assert_eq!(found(&verified), [(Some(1), Some(3), FindingKind::Trailing)]);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_frame_that_was_rewritten_with_its_checksum_is_found_by_its_link() {
     let length = end - start - crate::FRAME_HEAD_BYTES;
     frame_into(&mut forged, 2, &made.leaves[1], &vec![9; length]);
     made.bytes[start..end].copy_from_slice(&forged);
-    assert_eq!(found(&verify(&sample.log())), [(Some(1), Some(2), What::Link)]);
+    assert_eq!(found(&verify(&sample.log())), [(Some(1), Some(2), FindingKind::Link)]);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_log_rewritten_from_somewhere_on_is_found_by_its_checkpoints() {
     let honest = sample(&[3, 3, 3]);
     let mut forged = sample(&[3]);
     for place in 1..3 {
-        forged.begin(Began::Rotated, 0);
+        forged.begin(StartReason::Rotated, 0);
         for frame in 0..3 {
             forged.push(&record("decision", DecisionId(frame + 100), 7 * frame as usize + place));
         }
@@ -103,7 +103,7 @@ fn a_log_rewritten_from_somewhere_on_is_found_by_its_checkpoints() {
     let places: Vec<(Option<u64>, Option<u64>)> =
         verified.findings.iter().map(|finding| (finding.segment, finding.frame)).collect();
     assert_eq!(places, [(Some(2), Some(2)), (Some(3), Some(2)), (Some(2), None)]);
-    assert_eq!(verified.findings[2].what, What::NoteRoot { fits: 1, sealed: 2 });
+    assert_eq!(verified.findings[2].what, FindingKind::NoteRoot { fits: 1, sealed: 2 });
 }
 
 #[test]
@@ -114,15 +114,15 @@ fn a_checkpoint_from_elsewhere_finds_a_log_whose_own_were_removed_with_its_tail(
     let end = sample.segments[1].places[1];
     sample.segments[1].bytes.truncate(end);
     let log = sample.log();
-    assert_eq!(found(&verify(&log)), [(Some(1), None, What::Unsigned { until: 1 })]);
+    assert_eq!(found(&verify(&log)), [(Some(1), None, FindingKind::Unsigned { until: 1 })]);
     let options = VerifyOptions { checkpoint: Some(outside), ..VerifyOptions::default() };
     let verified = log.verify(&options, &mut |_, _| ControlFlow::Continue(())).unwrap();
-    assert_eq!(found(&verified), [(Some(2), Some(1), What::NoteFrames { expected: 3, found: 1 })]);
+    assert_eq!(found(&verified), [(Some(2), Some(1), FindingKind::NoteFrames { expected: 3, found: 1 })]);
     assert!(verified.findings[0].note.unwrap().outside);
     fs::remove_file(segment_path(log.folder(), 2)).unwrap();
     let verified =
         Log::open(log.folder()).unwrap().verify(&options, &mut |_, _| ControlFlow::Continue(())).unwrap();
-    assert_eq!(found(&verified), [(Some(2), None, What::Missing { until: 2, quarantined: false })]);
+    assert_eq!(found(&verified), [(Some(2), None, FindingKind::Missing { until: 2, quarantined: false })]);
 }
 
 #[test]
@@ -132,16 +132,16 @@ fn checkpoints_of_another_key_or_journal_or_out_of_order_are_named() {
     let options = VerifyOptions { key: Some([9; 32]), ..VerifyOptions::default() };
     let verified = log.verify(&options, &mut |_, _| ControlFlow::Continue(())).unwrap();
     assert_eq!(verified.findings.len(), 4);
-    assert_eq!(verified.findings[3].what, What::Unsigned { until: 2 });
-    assert!(matches!(verified.findings[0].what, What::Note(crate::NoteError::OtherKey(_))));
+    assert_eq!(verified.findings[3].what, FindingKind::Unsigned { until: 2 });
+    assert!(matches!(verified.findings[0].what, FindingKind::Note(crate::NoteError::OtherKey(_))));
     sample.notes.swap(0, 2);
     let verified = verify(&sample.log());
-    let orders = verified.findings.iter().filter(|finding| finding.what == What::NoteOrder);
+    let orders = verified.findings.iter().filter(|finding| finding.what == FindingKind::NoteOrder);
     assert_eq!(orders.map(|finding| finding.segment).collect::<Vec<_>>(), [Some(2), Some(1)]);
     sample.notes.swap(0, 2);
     sample.notes[1].0.node = [1; 16];
     sample.notes[1].1 = sample.notes[1].0.sign(&sample.key);
-    assert_eq!(found(&verify(&sample.log())), [(Some(2), Some(0), What::NoteNode)]);
+    assert_eq!(found(&verify(&sample.log())), [(Some(2), Some(0), FindingKind::NoteNode)]);
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn segments_that_are_retired_are_not_missing_and_their_roots_are_checked() {
     }
     let verified = retire(false);
     assert_eq!((found(&verified), verified.retired, verified.frames), (vec![], 2, 4));
-    let what = What::NoteRoot { fits: 0, sealed: 1 };
+    let what = FindingKind::NoteRoot { fits: 0, sealed: 1 };
     assert_eq!(found(&retire(true)), [(Some(1), None, what)]);
 }
 
@@ -185,17 +185,17 @@ fn a_list_of_retired_segments_hides_no_hole_in_the_log_and_no_missing_end() {
         let log = sample.log();
         let facts = log.segments().unwrap();
         fs::remove_file(segment_path(log.folder(), removed)).unwrap();
-        // All that stand before it are listed too, though their files are there.
+        // All earlier ones are listed too, though their files exist.
         list_retired(&log, &facts[..removed as usize]);
         let verified = verify(&Log::open(log.folder()).unwrap());
-        assert_eq!(found(&verified), [(Some(removed), None, What::RetiredInside { before: 1 })]);
+        assert_eq!(found(&verified), [(Some(removed), None, FindingKind::RetiredInside { before: 1 })]);
     }
     let log = sample.log();
     let mut facts = log.segments().unwrap();
     facts[0].first_seq = 7;
     fs::remove_file(segment_path(log.folder(), 1)).unwrap();
     list_retired(&log, &facts[..1]);
-    let what = What::RetiredSeq { listed: 9, found: 3 };
+    let what = FindingKind::RetiredSeq { listed: 9, found: 3 };
     assert_eq!(found(&verify(&Log::open(log.folder()).unwrap())), [(Some(1), None, what)]);
 }
 
@@ -253,9 +253,9 @@ fn a_gap_record_is_signed_for_the_place_where_it_stands() {
     sample.push(&second);
     assert_eq!(found(&verify(&sample.log())), []);
     sample.push(&gap(&[1; 64]));
-    // One that was signed for another place covers nothing here.
+    // One that was signed for another position covers nothing here.
     sample.push(&first);
-    let wrong = |place| (Some(1), Some(place), What::GapSignature);
+    let wrong = |place| (Some(1), Some(place), FindingKind::GapSignature);
     assert_eq!(found(&verify(&sample.log())), [wrong(2), wrong(3)]);
 }
 
@@ -264,13 +264,13 @@ fn frames_from_elsewhere_are_checked_against_their_root() {
     let sample = sample(&[4]);
     let log = sample.log();
     let (header, root) = (log.header(1).unwrap(), log.segments().unwrap()[0].root);
-    let mut kept: Vec<crate::Kept> = Vec::new();
+    let mut kept: Vec<crate::StoredFrame> = Vec::new();
     log.read(0, false, |placed| {
         kept.push(placed.into());
         ControlFlow::Continue(())
     })
     .unwrap();
-    let check = |kept: &[crate::Kept]| {
+    let check = |kept: &[crate::StoredFrame]| {
         let frames =
             kept.iter().map(|kept| crate::Frame { seq: kept.seq, prev: kept.prev, payload: &kept.payload });
         verify_frames(&header, frames, &root)
@@ -280,12 +280,12 @@ fn frames_from_elsewhere_are_checked_against_their_root() {
             .collect::<Vec<_>>()
     };
     assert_eq!(check(&kept), []);
-    assert_eq!(check(&kept[..3]), [(None, What::Root)]);
+    assert_eq!(check(&kept[..3]), [(None, FindingKind::Root)]);
     kept.swap(1, 2);
-    assert_eq!(check(&kept)[0], (Some(1), What::Sequence { expected: 2, found: 3 }));
+    assert_eq!(check(&kept)[0], (Some(1), FindingKind::Sequence { expected: 2, found: 3 }));
 }
 
-/// What somebody does to a log.
+/// A manipulation of a log.
 #[derive(Clone, Debug)]
 enum Tampering {
     Flip(prop::sample::Index, u8),
@@ -308,7 +308,7 @@ fn tampering() -> impl Strategy<Value = Tampering> {
     ]
 }
 
-/// Frames that are asked for, over all segments: segment and frame.
+/// Selects a frame over all segments: segment and frame.
 fn frame_at(sample: &Sample, place: &prop::sample::Index, spare: usize) -> Option<(usize, usize)> {
     let frames: Vec<(usize, usize)> = sample
         .segments
@@ -321,7 +321,7 @@ fn frame_at(sample: &Sample, place: &prop::sample::Index, spare: usize) -> Optio
     (!frames.is_empty()).then(|| *place.get(&frames))
 }
 
-/// The segment and frame that the first finding must name, and that no finding may come before.
+/// The segment and frame that the first finding must name; no finding may come earlier.
 fn tamper(sample: &mut Sample, tampering: &Tampering) -> Option<(u64, Option<u64>)> {
     match tampering {
         Tampering::Flip(place, bit) => {
@@ -377,7 +377,7 @@ proptest! {
                 let number = lengths.filter(|end| *end <= byte).count() as u64 + 1;
                 let verified = verify(&Log::open(log.folder()).unwrap());
                 let named = verified.findings.iter().filter_map(|finding| finding.note).any(|note| {
-                    // A first line that is none any more belongs to the note before it.
+                    // A destroyed first line belongs to the note before it.
                     note.number == number || note.number + 1 == number
                 });
                 prop_assert!(named, "note {}: {:?}", number, verified.findings);
@@ -386,11 +386,11 @@ proptest! {
                 let number = place.index(sample.segments.len()) as u64 + 1;
                 fs::remove_file(segment_path(log.folder(), number)).unwrap();
                 let verified = verify(&Log::open(log.folder()).unwrap());
-                let what = What::Missing { until: number, quarantined: false };
+                let what = FindingKind::Missing { until: number, quarantined: false };
                 prop_assert_eq!(found(&verified), [(Some(number), None, what)]);
             }
             _ => {
-                // A log without a frame has nothing to delete.
+                // A log without frames has nothing to delete.
                 let Some((segment, frame)) = expected else { return Ok(()) };
                 let verified = verify(&log);
                 let first = verified.findings.first().map(|finding| (finding.segment, finding.frame));

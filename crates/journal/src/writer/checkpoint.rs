@@ -1,5 +1,6 @@
-//! Signed checkpoints over what is on the disk, one behind the other in a file: when a segment is sealed, at the end, and
-//! every so often besides, so that silence can be told from removal.
+//! Signed checkpoints over the durable log, appended to a file.
+//!
+//! Written when a segment is sealed, at close, and periodically, so that silence differs from removal.
 
 use super::Writer;
 use crate::disk::Disk;
@@ -20,7 +21,7 @@ pub(super) struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// Behind all that is there but the half of one.
+    /// Opens the file after its last whole note.
     pub(super) fn open(
         disk: &dyn Disk,
         folder: &Folder,
@@ -35,20 +36,20 @@ impl Checkpoints {
 }
 
 impl Writer {
-    pub(super) fn tend_checkpoint(&mut self, closing: bool) {
+    pub(super) fn write_due_checkpoint(&mut self, closing: bool) {
         let now = self.shared.now_ns();
         let Checkpoints { due, last_ns, every_ns, .. } = self.checkpoints;
         if !due && !closing && now.saturating_sub(last_ns) < every_ns {
             return;
         }
-        // One that fails is not tried again before the next is due: nobody waits for it.
+        // A failed checkpoint is not retried before the next is due: no caller waits for it.
         (self.checkpoints.due, self.checkpoints.last_ns) = (false, now);
         if let Err(error) = self.write_checkpoint() {
-            tracing::error!(%error, "a checkpoint of the journal was not written");
+            tracing::error!(%error, "cannot write a checkpoint of the journal");
         }
     }
 
-    /// The note, once it is on the disk.
+    /// Writes a note and returns it once it is on disk.
     pub(super) fn write_checkpoint(&mut self) -> io::Result<String> {
         let checkpoint = Checkpoint {
             node: self.node.id,

@@ -1,21 +1,23 @@
-//! Decisions that were answered and have no record stand in a gap record: from when to when, how many, and why, signed; and
-//! beside them, records of other kinds that were lost. One that is open is written as soon as it can be; the one that closes it, with the same `from`, has the final count.
+//! Gap records: decisions that were answered without a record.
+//!
+//! They state from when to when, how many and why, and count lost records of other kinds, all signed. An open
+//! gap record is written as soon as possible; the closing one, with the same `from`, has the final count.
 
 use super::Writer;
-use crate::counts::OwnKind;
+use crate::counts::InternalKind;
 use crate::format::Hash;
 use crate::payload;
 use crate::shared::{Missed, nanoseconds};
-use flyball_core::{EntryKind, Unkept};
+use flyball_core::{RecordKind, Unavailable};
 use std::time::Duration;
 
-/// Misses that come closer to each other than this are in one gap.
+/// Misses closer together than this share one gap.
 const QUIET: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_secs(1) };
 
 #[derive(Clone, Debug)]
 pub(super) struct Gap {
     missed: Missed,
-    /// On the disk as an open one.
+    /// On disk as an open gap.
     opened: bool,
     last_ns: u64,
 }
@@ -27,7 +29,8 @@ impl Gap {
         self.missed.others.iter_mut().zip(more.others).for_each(|(count, more)| *count += more);
     }
 
-    /// The payload. All but the last pair is signed, and with it the frame before: no gap record stands in another place.
+    /// The payload. Everything but the last pair is signed together with the previous frame, so that a gap
+    /// record cannot be moved.
     fn payload(&self, open: bool, prev: &Hash, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
         let (mut signed, mut payload) = (Vec::new(), Vec::new());
         self.write(open, None, &mut signed);
@@ -38,11 +41,12 @@ impl Gap {
 
     fn write(&self, open: bool, signature: Option<&[u8]>, out: &mut Vec<u8>) {
         let Missed { by_why, others, first_unix_ns, last_unix_ns } = &self.missed;
-        let reasons: Vec<Unkept> = Unkept::ALL.into_iter().filter(|why| by_why[why.index()] > 0).collect();
-        let lost: Vec<EntryKind> =
-            EntryKind::ALL.into_iter().filter(|kind| others[*kind as usize] > 0).collect();
+        let reasons: Vec<Unavailable> =
+            Unavailable::ALL.into_iter().filter(|why| by_why[why.index()] > 0).collect();
+        let lost: Vec<RecordKind> =
+            RecordKind::ALL.into_iter().filter(|kind| others[*kind as usize] > 0).collect();
         let pairs = 5 + u64::from(!lost.is_empty()) + u64::from(signature.is_some());
-        payload::own(out, OwnKind::Gap, pairs, |map| {
+        payload::own(out, InternalKind::Gap, pairs, |map| {
             map.str("from")?.i64(*first_unix_ns)?.str("to")?.i64(*last_unix_ns)?;
             map.str("count")?.u64(by_why.iter().sum())?;
             map.str("reasons")?.map(reasons.len() as u64)?;
@@ -65,7 +69,7 @@ impl Gap {
 }
 
 impl Writer {
-    pub(super) fn tend_gap(&mut self, closing: bool) {
+    pub(super) fn write_due_gap(&mut self, closing: bool) {
         let now = self.shared.now_ns();
         if let Some(missed) = self.shared.take_missed() {
             match &mut self.gap {
@@ -84,7 +88,7 @@ impl Writer {
             if closing {
                 tracing::error!(
                     decisions = gap.missed.by_why.iter().sum::<u64>(),
-                    "a gap in the journal has no record"
+                    "cannot record a gap in the journal"
                 );
             }
             return;
@@ -97,14 +101,14 @@ impl Writer {
         }
     }
 
-    fn add_gap(&mut self, gap: &Gap, open: bool) -> Result<(), Unkept> {
+    fn add_gap(&mut self, gap: &Gap, open: bool) -> Result<(), Unavailable> {
         let payload = |writer: &Writer| {
             gap.payload(open, &writer.segment.reach.last, |bytes| {
                 writer.node.key.sign(bytes).as_ref().to_vec()
             })
         };
-        // Room first: the frame before it would be another one in the next segment.
+        // Make space first: in the next segment the previous frame would differ.
         self.make_room(payload(self).len(), 0)?;
-        self.add_own(OwnKind::Gap, &payload(self))
+        self.add_internal(InternalKind::Gap, &payload(self))
     }
 }

@@ -1,32 +1,33 @@
-//! What was taken and is not on the disk yet: the frames themselves, so that they can be written again elsewhere, and what
-//! is to be told about them once they are there, or are not.
+//! Records taken from the rings that are not on disk yet.
+//!
+//! Holds the frames, so that they can be written again elsewhere, and the callers to notify about the result.
 
 use crate::counts::KINDS;
 use crate::format::Frame;
-use flyball_core::{Entry, EntryKind, Served, Unkept};
+use flyball_core::{JournalRecord, RecordKind, Served, Unavailable};
 use std::sync::mpsc::SyncSender;
 
-pub(super) type Reply = SyncSender<Result<u64, Unkept>>;
+pub(super) type Reply = SyncSender<Result<u64, Unavailable>>;
 
 #[derive(Debug, Default)]
 pub(super) struct Group {
     pub(super) frames: Vec<u8>,
-    /// How much of them the file has.
+    /// The bytes that the file already has.
     pub(super) written: usize,
     pub(super) records: u64,
     pub(super) kinds: [u64; KINDS],
-    /// Decisions whose answer does not wait for the disk.
+    /// Decisions whose response does not wait for the disk.
     pub(super) answered: u64,
-    /// And records that are no decisions, by kind.
-    pub(super) others: [u64; EntryKind::ALL.len()],
-    /// One of them may refer to keys or long inputs, which are on the disk before it is.
-    pub(super) beside: bool,
-    /// Somebody waits for one of them.
+    /// Records other than decisions, by kind.
+    pub(super) others: [u64; RecordKind::ALL.len()],
+    /// A record may refer to keys or blobs, which must be on disk first.
+    pub(super) side_files: bool,
+    /// A caller waits for one of them.
     pub(super) urgent: bool,
     pub(super) replies: Vec<(u64, Reply)>,
-    /// To be written again, should this be lost.
+    /// Documents to write again if the group is lost.
     pub(super) served: Vec<Served>,
-    /// When the oldest came to its ring; nothing: there is none.
+    /// When the oldest came to its ring; zero: none.
     pub(super) since_ns: u64,
 }
 
@@ -43,18 +44,18 @@ impl Group {
         }
     }
 
-    pub(super) fn note_entry(&mut self, entry: &Entry, since_ns: u64) {
-        self.note(entry.kind as usize, since_ns);
-        self.urgent |= entry.sync;
-        self.beside = true;
-        // How a decision serves is not lost with the group: it is written again.
-        if !entry.sync && entry.kind != EntryKind::Served {
-            let decision = crate::shared::is_decision(entry.kind);
-            *(if decision { &mut self.answered } else { &mut self.others[entry.kind as usize] }) += 1;
+    pub(super) fn note_record(&mut self, record: &JournalRecord, since_ns: u64) {
+        self.note(record.kind as usize, since_ns);
+        self.urgent |= record.sync;
+        self.side_files = true;
+        // Serving documents are not lost with the group: they are written again.
+        if !record.sync && record.kind != RecordKind::Served {
+            let decision = crate::shared::is_decision(record.kind);
+            *(if decision { &mut self.answered } else { &mut self.others[record.kind as usize] }) += 1;
         }
     }
 
-    /// Nothing is in it; its buffers stay.
+    /// Empties the group and keeps its buffers.
     pub(super) fn clear(&mut self) {
         let Group { frames, replies, .. } = std::mem::take(self);
         *self = Group { frames, replies, ..Group::default() };

@@ -1,14 +1,16 @@
-//! From one segment to the next. The file of the next is made ahead, so that a full disk is known while there is still room.
-//! A segment appears under its name only once its header is on the disk.
+//! Rotation from one segment to the next.
+//!
+//! The next file is allocated ahead, so that a full disk is detected while there is still space. A segment
+//! gets its name only once its header is on disk.
 
 use super::fault::why;
-use super::{Before, Segment, Writer};
+use super::{PreviousSegment, Segment, Writer};
 use crate::disk::Disk;
 use crate::folder::Folder;
-use crate::format::{Began, Hash, Header};
+use crate::format::{Hash, Header, StartReason};
 use crate::merkle::leaf_of_segment;
 use crate::shared::nanoseconds;
-use flyball_core::Unkept;
+use flyball_core::Unavailable;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -33,18 +35,18 @@ pub(super) fn begun(
 }
 
 impl Writer {
-    /// The open one was full: all of it is on the disk before the next one begins. Where there can be none, it stays.
+    /// Brings the full segment to disk before the next one starts. Without a next one, it stays open.
     pub(super) fn rotate(&mut self) {
         let number = self.segment.header.segment;
         let kept = self.commit();
-        // The disk may have failed, and a new one is here already.
+        // The disk may have failed, and a new segment is already open.
         if !kept
             || self.segment.header.segment != number
             || (self.fault.rotation.is_some() && !self.retry_due())
         {
             return;
         }
-        match self.begin_next(Began::Rotated) {
+        match self.begin_next(StartReason::Rotated) {
             Ok(()) => self.checkpoints.due = true,
             Err(error) => self.note_fault(&error),
         }
@@ -60,18 +62,18 @@ impl Writer {
         }
     }
 
-    /// Begins a segment behind what is on the disk of this one, which is cut there.
-    pub(super) fn begin_next(&mut self, began: Began) -> io::Result<()> {
-        let before = self.segment.as_before();
+    /// Starts a segment after the durable part of this one, which is cut there.
+    pub(super) fn begin_next(&mut self, began: StartReason) -> io::Result<()> {
+        let before = self.segment.as_previous();
         let next = self.next_behind(&before, began).inspect_err(|error| {
-            // Its header may be there, and says where this one ends: nothing more is written here.
+            // The next header may exist and state where this one ends, so nothing more is written here.
             if self.folder.segment(before.segment + 1).try_exists().unwrap_or(true) {
                 self.fault.given_up = Some(why(error));
             }
         })?;
         let old = std::mem::replace(&mut self.segment, next);
         if let Err(error) = self.note_sealed(before.segment, &before.root) {
-            tracing::warn!(%error, "a segment's root was not noted; the next header has it");
+            tracing::warn!(%error, "cannot note a segment's root; the next header has it");
         }
         self.fault.rotation = None;
         self.shared.counters.segment.store(self.segment.header.segment, Ordering::Relaxed);
@@ -80,7 +82,7 @@ impl Writer {
         Ok(())
     }
 
-    fn next_behind(&mut self, before: &Before, began: Began) -> io::Result<Segment> {
+    fn next_behind(&mut self, before: &PreviousSegment, began: StartReason) -> io::Result<Segment> {
         let file = match self.next.take() {
             Some(file) => file,
             None => create(&*self.disk, &self.folder, self.settings.segment_bytes)?,
@@ -90,22 +92,22 @@ impl Writer {
         begun(&*self.disk, &self.folder, file, header, capacity, now)
     }
 
-    /// Roots outlive their segments: checkpoints are over all of them.
+    /// Stores the root. Roots outlive their segments: checkpoints cover all of them.
     pub(super) fn note_sealed(&mut self, segment: u64, root: &Hash) -> io::Result<()> {
         self.sealed.push(&leaf_of_segment(root));
         self.disk.write_all_at(&self.roots, &root.0, (segment - 1) * root.0.len() as u64)
     }
 
-    /// What a segment does not need is given back. Where that fails, the next header still says where it ends.
+    /// Truncates unused space. If that fails, the next header still states the end.
     fn cut(&self, segment: &Segment) {
         if let Err(error) = self.disk.truncate(&segment.file, segment.durable.bytes) {
-            tracing::warn!(%error, segment = segment.header.segment, "a journal's segment was not cut to its length");
+            tracing::warn!(%error, segment = segment.header.segment, "cannot truncate a segment of the journal");
         }
     }
 
     pub(super) fn prepare_next(&mut self) {
         if self.next.is_some()
-            || self.fault.given_up == Some(Unkept::Gone)
+            || self.fault.given_up == Some(Unavailable::Gone)
             || (self.fault.rotation.is_some() && !self.retry_due())
         {
             return;
@@ -117,7 +119,7 @@ impl Writer {
             }
             Err(error) => {
                 if self.fault.rotation.is_none() {
-                    tracing::warn!(%error, "the journal's next segment cannot be made; the open one is used up");
+                    tracing::warn!(%error, "cannot create the next segment of the journal; using the rest of the open one");
                 }
                 self.fault.rotation = Some(why(&error));
                 self.retry_later();
@@ -125,31 +127,31 @@ impl Writer {
         }
     }
 
-    /// At the end: whatever was recorded stands in sealed segments, before one that is empty.
+    /// At close: all records are in sealed segments, followed by an empty one.
     pub(super) fn seal_last(&mut self) {
         if !self.segment.is_empty()
             && self.fault.given_up.is_none()
-            && let Err(error) = self.begin_next(Began::Rotated)
+            && let Err(error) = self.begin_next(StartReason::Rotated)
         {
-            tracing::warn!(%error, "the journal's last segment is not sealed; the next process does it");
+            tracing::warn!(%error, "cannot seal the last segment of the journal; the next process does it");
         }
     }
 
-    /// What was made ahead is given back. Cut to its length, the open one says that it was closed, and not left.
+    /// Removes the prepared file. An open segment without spare space marks a clean close.
     pub(super) fn cut_last(&mut self) {
         self.next = None;
-        if self.fault.given_up == Some(Unkept::Gone) {
+        if self.fault.given_up == Some(Unavailable::Gone) {
             return;
         }
         if let Err(error) = self.disk.remove(&self.folder.next())
             && error.kind() != io::ErrorKind::NotFound
         {
-            tracing::warn!(%error, "a journal's unused segment was not removed");
+            tracing::warn!(%error, "cannot remove an unused segment of the journal");
         }
         if self.fault.given_up.is_none() {
             self.cut(&self.segment);
             if let Err(error) = self.disk.fdatasync(&self.segment.file) {
-                tracing::warn!(%error, "whether the journal was closed is not on the disk");
+                tracing::warn!(%error, "cannot mark the journal as closed on disk");
             }
         }
     }

@@ -1,60 +1,59 @@
-//! Sealing on demand: what was recorded so far is in sealed segments under a signed checkpoint, now and not when the open
-//! segment is full or old.
+//! Seals on request: all records so far are in sealed segments under a signed checkpoint.
 
 use super::fault::why;
-use super::{ROUND_ENTRIES, Writer};
-use crate::ring::RING_ENTRIES;
-use flyball_core::Unkept;
+use super::{ROUND_RECORDS, Writer};
+use crate::ring::RING_RECORDS;
+use flyball_core::Unavailable;
 use std::fmt;
 
 /// How far the log is sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
-    /// The last sealed segment; nothing: no record was ever made.
+    /// The last sealed segment; zero: there are no records.
     pub segment: u64,
     /// The signed note over it.
     pub checkpoint: String,
 }
 
-/// Whom to tell, on the writer's thread: must not wait for anything.
-pub(crate) struct SealThen(Box<dyn FnOnce(Result<Sealed, Unkept>) + Send>);
+/// The callback on the writer's thread, which must not block.
+pub(crate) struct SealCallback(Box<dyn FnOnce(Result<Sealed, Unavailable>) + Send>);
 
-impl SealThen {
-    pub(crate) fn new(then: impl FnOnce(Result<Sealed, Unkept>) + Send + 'static) -> SealThen {
-        SealThen(Box::new(then))
+impl SealCallback {
+    pub(crate) fn new(then: impl FnOnce(Result<Sealed, Unavailable>) + Send + 'static) -> SealCallback {
+        SealCallback(Box::new(then))
     }
 
-    pub(crate) fn tell(self, sealed: Result<Sealed, Unkept>) {
+    pub(crate) fn tell(self, sealed: Result<Sealed, Unavailable>) {
         (self.0)(sealed);
     }
 }
 
-impl fmt::Debug for SealThen {
+impl fmt::Debug for SealCallback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SealThen")
     }
 }
 
 impl Writer {
-    pub(super) fn seal(&mut self) -> Result<Sealed, Unkept> {
-        // What a lane offered before this was asked for is sealed too. As much as a ring holds: lanes do not stop.
-        for _ in 0..RING_ENTRIES.div_ceil(ROUND_ENTRIES) {
-            if self.take_rings() < ROUND_ENTRIES {
+    pub(super) fn seal(&mut self) -> Result<Sealed, Unavailable> {
+        // Includes what a lane offered before the request, up to one ring: lanes do not stop.
+        for _ in 0..RING_RECORDS.div_ceil(ROUND_RECORDS) {
+            if self.take_rings() < ROUND_RECORDS {
                 break;
             }
         }
-        // Twice: where the disk failed, the first time has only moved the records to another segment.
+        // Twice: after a disk failure, the first attempt only moved the records to another segment.
         for _ in 0..2 {
             if !self.segment.is_empty() && self.fault.given_up.is_none() {
                 self.rotate();
             }
         }
         if !self.segment.is_empty() || self.fault.given_up.is_some() {
-            return Err(self.fault.given_up.or(self.fault.rotation).unwrap_or(Unkept::Broken));
+            return Err(self.fault.given_up.or(self.fault.rotation).unwrap_or(Unavailable::Broken));
         }
         self.checkpoints.due = false;
         let checkpoint = self.write_checkpoint().map_err(|error| {
-            tracing::error!(%error, "a checkpoint of the journal was not written");
+            tracing::error!(%error, "cannot write a checkpoint of the journal");
             why(&error)
         })?;
         Ok(Sealed { segment: self.segment.header.segment - 1, checkpoint })

@@ -1,17 +1,17 @@
-//! The segment that is written to: how far it reaches, and how far of that is on the disk. Touches no file.
+//! The segment being written: its end, and its durable end. Touches no file.
 
-use crate::format::{Began, HEADER_BYTES, Hash, Header, frame_into};
-use crate::merkle::Growing;
+use crate::format::{HEADER_BYTES, Hash, Header, StartReason, frame_into};
+use crate::merkle::MerkleTree;
 use std::fs::File;
 
-/// How far a segment goes.
+/// The extent of a segment.
 #[derive(Clone, Debug)]
-pub(crate) struct Reach {
+pub(crate) struct Extent {
     pub(crate) bytes: u64,
     pub(crate) next_seq: u64,
     /// The leaf of the last frame, or of the header.
     pub(crate) last: Hash,
-    tree: Growing,
+    tree: MerkleTree,
 }
 
 #[derive(Debug)]
@@ -20,15 +20,15 @@ pub(crate) struct Segment {
     pub(crate) header: Header,
     pub(crate) capacity: u64,
     pub(crate) begun_ns: u64,
-    /// With what is not on the disk yet.
-    pub(crate) reach: Reach,
-    pub(crate) durable: Reach,
+    /// Including data that is not on disk yet.
+    pub(crate) reach: Extent,
+    pub(crate) durable: Extent,
 }
 
-/// What the header of a segment says of the one before it.
+/// The facts about the previous segment in a header.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Before {
-    /// Nothing: there is none.
+pub(crate) struct PreviousSegment {
+    /// Zero: there is none.
     pub(crate) segment: u64,
     pub(crate) last: Hash,
     pub(crate) root: Hash,
@@ -36,14 +36,19 @@ pub(crate) struct Before {
     pub(crate) next_seq: u64,
 }
 
-impl Before {
-    /// Of the first segment of all.
-    pub(crate) fn nothing() -> Before {
+impl PreviousSegment {
+    /// For the first segment of a log.
+    pub(crate) fn nothing() -> PreviousSegment {
         let (last, root) = (Hash::default(), Hash::default());
-        Before { segment: 0, last, root, frames: 0, next_seq: 1 }
+        PreviousSegment { segment: 0, last, root, frames: 0, next_seq: 1 }
     }
 
-    pub(crate) fn header(&self, began: Began, node: &crate::node::Node, created_unix_ns: i64) -> Header {
+    pub(crate) fn header(
+        &self,
+        began: StartReason,
+        node: &crate::node::Node,
+        created_unix_ns: i64,
+    ) -> Header {
         Header {
             node: node.id,
             boot: node.boot,
@@ -62,15 +67,15 @@ impl Before {
 impl Segment {
     pub(crate) fn new(file: File, header: Header, capacity: u64, begun_ns: u64) -> Segment {
         let last = header.leaf();
-        let mut tree = Growing::default();
+        let mut tree = MerkleTree::default();
         tree.push(&last);
-        let durable = Reach { bytes: HEADER_BYTES as u64, next_seq: header.first_seq, last, tree };
+        let durable = Extent { bytes: HEADER_BYTES as u64, next_seq: header.first_seq, last, tree };
         Segment { file, header, capacity, begun_ns, reach: durable.clone(), durable }
     }
 
-    /// Appends a frame to those that are to be written.
+    /// Appends a frame to those to be written.
     pub(crate) fn push(&mut self, frames: &mut Vec<u8>, payload: &[u8]) -> u64 {
-        let Reach { bytes, next_seq, last, tree } = &mut self.reach;
+        let Extent { bytes, next_seq, last, tree } = &mut self.reach;
         let (start, seq) = (frames.len(), *next_seq);
         *last = frame_into(frames, seq, last, payload);
         tree.push(last);
@@ -87,12 +92,12 @@ impl Segment {
         self.reach.next_seq == self.header.first_seq
     }
 
-    /// All that was pushed is on the disk.
+    /// Everything pushed is on disk.
     pub(crate) fn keep(&mut self) {
         self.durable = self.reach.clone();
     }
 
-    /// What is not on the disk is not there.
+    /// Drops what is not on disk.
     pub(crate) fn forget(&mut self) {
         self.reach = self.durable.clone();
     }
@@ -101,10 +106,10 @@ impl Segment {
         self.durable.next_seq - self.header.first_seq
     }
 
-    /// As the next one's header will say it.
-    pub(crate) fn as_before(&self) -> Before {
-        let Reach { next_seq, last, tree, .. } = &self.durable;
+    /// As the next header will state it.
+    pub(crate) fn as_previous(&self) -> PreviousSegment {
+        let Extent { next_seq, last, tree, .. } = &self.durable;
         let (segment, frames) = (self.header.segment, self.durable_frames());
-        Before { segment, last: *last, root: tree.root(), frames, next_seq: *next_seq }
+        PreviousSegment { segment, last: *last, root: tree.root(), frames, next_seq: *next_seq }
     }
 }

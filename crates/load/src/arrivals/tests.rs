@@ -1,4 +1,4 @@
-//! Schedules: what each kind sends and when, the same for every thread count and for ever for a seed.
+//! Schedules: the arrivals of each kind, stable for a seed and any thread count.
 
 use super::*;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ fn burst(rate_per_s: f64, burst_per_s: f64, burst_s: f64, every_s: f64) -> Arriv
     Arrivals::Burst { rate_per_s, burst_per_s, burst_s, every_s }
 }
 
-/// Arrivals within a stretch of time.
+/// Arrivals within a time range.
 fn count(offsets: &[f64], from_s: f64, to_s: f64) -> usize {
     offsets.iter().filter(|offset| (from_s..to_s).contains(*offset)).count()
 }
@@ -44,7 +44,7 @@ fn a_seed_gives_one_schedule_for_ever_and_another_seed_another() {
     assert_ne!(first(7), first(8));
 }
 
-/// In µs; should this change, recorded seeds mean something else.
+/// In µs; if this changes, recorded seeds change their meaning.
 const POISSON_SEED_7: [u64; 3] = [17_173, 35_564, 157_397];
 
 #[test]

@@ -1,5 +1,6 @@
-//! Whole runs in virtual time, against a server in memory that stalls: what is reported must be what arithmetic says.
-//! Session, pacer, workers and the HTTP code are the real ones; only the clock and the wire are the test's own.
+//! Whole runs in virtual time against an in-memory server that stalls: reports must match arithmetic.
+//!
+//! Session, pacer, workers and the HTTP code are real; only the clock and the wire are simulated.
 
 use super::*;
 use crate::outcome::Outcome;
@@ -12,7 +13,7 @@ use tokio::time::sleep;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Every two seconds, the first time after one, the server stands still for 200 ms. A request takes it 1 ms.
+/// Every two seconds, the first time after one, the server stalls for 200 ms. A request takes it 1 ms.
 const STALL: Duration = Duration::from_millis(200);
 const EVERY: Duration = Duration::from_secs(2);
 const FIRST: Duration = Duration::from_secs(1);
@@ -41,7 +42,7 @@ async fn converse(mut client: DuplexStream, start: Instant) {
     }
 }
 
-/// A run of 20 s, which sees ten stalls, and takes no time.
+/// A run of 20 s with ten stalls, which takes no real time.
 async fn run(more: Value) -> Outcome {
     let mut plan = json!({"url": "http://127.0.0.1:1", "model": "m", "duration_s": 20.0,
         "warmup": {"least_s": 0.0, "most_s": 0.0}});
@@ -61,7 +62,7 @@ async fn run(more: Value) -> Outcome {
         payloads: Arc::new(payloads),
         control: Arc::clone(&control),
     };
-    // Measuring begins after the notice; the server's time begins then as well.
+    // Measuring starts after the notice; the server's time starts then as well.
     let serving = spawn_local(serve(clients, Instant::now() + NOTICE));
     let part = drive(Arc::new(job), Share { index: 0, threads: 1 }, Timer::Virtual).await.expect("a part");
     serving.abort();
@@ -90,8 +91,8 @@ fn the_p99_of_a_server_that_stalls_is_exact_in_an_open_loop() {
         let arrivals = json!({"kind": "constant", "rate_per_s": 1000.0});
         let outcome = run(json!({"arrivals": arrivals, "connections": 256})).await;
         assert_eq!((outcome.sent, outcome.answered), (20_000, 20_000));
-        // A request that is due x after a stall began waits for its rest. One of a hundred requests is due in the first
-        // hundredth of a period, and waits longer than the others.
+        // A request that is due x after a stall started waits for its rest. One of a hundred requests is due
+        // in the first hundredth of a period, and waits longer than the others.
         assert_is(outcome.latency_us.p99, STALL - EVERY / 100 + SERVICE);
         assert_is(outcome.latency_us.p95, STALL - EVERY / 20 + SERVICE);
         assert_is(outcome.latency_us.max, STALL + SERVICE);
@@ -109,12 +110,13 @@ fn with_few_connections_the_wait_for_one_counts_and_the_time_on_the_wire_hides_i
         let arrivals = json!({"kind": "constant", "rate_per_s": 1000.0});
         let outcome = run(json!({"arrivals": arrivals, "connections": 16})).await;
         assert_eq!(outcome.answered, 20_000);
-        // Sixteen go at a time once the stall has ended, so that number k of it waits for k / 16 others before it. Twenty
-        // of each two thousand are slower than the p99, which is the next one's: number 20, in the second round.
+        // Sixteen go at a time once the stall has ended, so that number k of it waits for k / 16 others
+        // before it. Twenty of each two thousand are slower than the p99, which is the next one's: number 20,
+        // in the second round.
         assert_is(outcome.latency_us.p99, STALL - 20 * MS + SERVICE + (20 / 16) * SERVICE);
         assert_is(outcome.service_us.p99, SERVICE);
-        // Of the two hundred that are due in a stall all but the first sixteen wait, and those of the thirteen rounds
-        // after it in which fifteen more go than come.
+        // Of the two hundred that are due in a stall all but the first sixteen wait, and those of the
+        // thirteen rounds after it in which fifteen more leave than come.
         let waited = outcome.generator.waited_share;
         assert!((waited - 0.0985).abs() < 0.001, "{waited}");
     });
@@ -129,8 +131,8 @@ fn callers_who_do_not_wait_for_a_connection_give_up_what_the_stall_held_back() {
         assert_eq!(outcome.sent, 20_000);
         let [error] = outcome.errors.as_slice() else { panic!("{:?}", outcome.errors) };
         assert_eq!((error.reason.as_str(), error.count), ("no connection was free in time", outcome.failed));
-        // Of each stall's two hundred, sixteen are under way, some thirty of the next ones are still given up, and the
-        // fifty that came last are sent.
+        // Of each stall's two hundred, sixteen are in flight, some thirty of the next ones are given up, and
+        // the last fifty are sent.
         assert!((1_300..1_400).contains(&outcome.failed), "{}", outcome.failed);
     });
 }

@@ -1,4 +1,4 @@
-//! One connection of the echo: requests as they arrive, pipelined or in pieces, and an answer for each, in order.
+//! One connection of the echo: answers requests in order, pipelined or in pieces.
 
 use super::Stalls;
 use std::io::{self, Read, Write};
@@ -10,17 +10,17 @@ const BODY_BYTES_MAX: usize = 64 << 20;
 const HEADERS_MAX: usize = 64;
 const READ_BYTES: usize = 64 << 10;
 
-/// Answers that wait for their reader; more are not made before they are gone.
+/// Maximum unsent bytes; no further responses are made before they are gone.
 const UNSENT_BYTES_MAX: usize = 1 << 20;
 
 const ID_START: &[u8] = br#"{"id":""#;
 const ID_END: &[u8] = br#""}"#;
 
-/// What each request gets.
+/// The response to each request.
 pub(super) struct Service {
     reply_bytes: usize,
     spin: Duration,
-    /// Where all connections read into, one after the other.
+    /// The read buffer that all connections share.
     piece: Vec<u8>,
 }
 
@@ -38,7 +38,7 @@ impl Service {
         }
         let id = if request.post { request.id() } else { b"" };
         let length = (ID_START.len() + id.len() + ID_END.len()).max(self.reply_bytes);
-        // Writing into memory does not fail.
+        // Writing into memory cannot fail.
         let _ = write!(
             out,
             "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
@@ -53,7 +53,7 @@ impl Service {
 
 pub(super) struct Connection {
     stream: TcpStream,
-    /// What has arrived of requests that are not whole yet.
+    /// Received bytes of incomplete requests.
     received: Vec<u8>,
     out: Vec<u8>,
     sent: usize,
@@ -71,12 +71,12 @@ impl Connection {
         &self.stream
     }
 
-    /// Answers wait for the peer to read them; nothing is read before.
+    /// Responses wait for the peer to read them; nothing is read before.
     pub(super) fn is_writing(&self) -> bool {
         self.sent < self.out.len()
     }
 
-    /// Does what can be done now. An error ends the connection.
+    /// Makes all possible progress. An error closes the connection.
     pub(super) fn advance(&mut self, service: &mut Service, stalls: &mut Option<Stalls>) -> io::Result<()> {
         if !self.is_writing() {
             let count = match self.stream.read(&mut service.piece) {
@@ -90,7 +90,7 @@ impl Connection {
         loop {
             self.answer(service, stalls);
             self.write()?;
-            // A pipeline that is longer than what may wait goes on once its first answers are gone.
+            // A pipeline longer than the limit continues once its first responses are gone.
             if self.is_writing() || !self.holds_request() {
                 break;
             }
@@ -102,7 +102,7 @@ impl Connection {
         !self.closing && !matches!(Request::find(&self.received), Ok(None))
     }
 
-    /// Answers whole requests for as long as there is room for answers.
+    /// Answers complete requests while there is room for responses.
     fn answer(&mut self, service: &Service, stalls: &mut Option<Stalls>) {
         let mut done = 0;
         while !self.closing && self.out.len() < UNSENT_BYTES_MAX {
@@ -144,7 +144,7 @@ impl Connection {
     }
 }
 
-/// One request, whole in the bytes that it was found in.
+/// One complete request within the received bytes.
 struct Request<'t> {
     post: bool,
     close: bool,
@@ -153,7 +153,7 @@ struct Request<'t> {
 }
 
 impl<'t> Request<'t> {
-    /// `None` while bytes are missing; the error is what is wrong with them.
+    /// `None` while bytes are missing; the error names what is wrong with them.
     fn find(received: &'t [u8]) -> Result<Option<Request<'t>>, &'static str> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut request = httparse::Request::new(&mut headers);
@@ -170,9 +170,9 @@ impl<'t> Request<'t> {
             if header.name.eq_ignore_ascii_case("content-length") {
                 let digits =
                     std::str::from_utf8(header.value).ok().and_then(|value| value.trim().parse().ok());
-                body = digits.ok_or("the content length is no number")?;
+                body = digits.ok_or("the content length is not a number")?;
             } else if header.name.eq_ignore_ascii_case("transfer-encoding") {
-                return Err("chunked bodies are not read here; send a content length");
+                return Err("chunked bodies are not supported here; send a content length");
             } else if header.name.eq_ignore_ascii_case("connection") {
                 close |= header.value.eq_ignore_ascii_case(b"close");
             }
@@ -185,7 +185,7 @@ impl<'t> Request<'t> {
         Ok(received.get(head..length).map(|body| Request { post, close, body, length }))
     }
 
-    /// The id, where it is the first key of the body; empty otherwise.
+    /// The id, if it is the first key of the body; else empty.
     fn id(&self) -> &'t [u8] {
         let rest = self.body.strip_prefix(ID_START).unwrap_or_default();
         let end = rest.iter().position(|&byte| byte == b'"').unwrap_or(0);

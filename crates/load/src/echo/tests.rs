@@ -1,4 +1,4 @@
-//! The echo over real sockets: pieces, pipelines, peers that do not read, and faults on demand.
+//! The echo over real sockets: pieces, pipelines, slow readers, and configured faults.
 
 use super::*;
 use std::io::{Read, Write};
@@ -80,7 +80,7 @@ fn what_is_no_request_is_refused_and_its_connection_closed() {
     let echo = echo(EchoOptions::default());
     let cases = [
         ("nonsense\r\n\r\n", "this is not HTTP/1.1"),
-        ("POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n", "no number"),
+        ("POST / HTTP/1.1\r\ncontent-length: x\r\n\r\n", "not a number"),
         ("POST / HTTP/1.1\r\ncontent-length: 99999999999\r\n\r\n", "too long"),
         ("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n", "chunked"),
     ];
@@ -130,8 +130,8 @@ fn options_that_make_no_sense_are_refused() {
     let cases = [
         (r#"{"reply":1}"#, "unknown field `reply`"),
         (r#"{"stall_ms":5}"#, "stall_ms needs stall_every_s"),
-        (r#"{"reply_bytes":99999999}"#, "reply_bytes is more than"),
-        (r#"{"listen":"nowhere"}"#, "cannot listen at nowhere"),
+        (r#"{"reply_bytes":99999999}"#, "reply_bytes exceeds"),
+        (r#"{"listen":"nowhere"}"#, "cannot listen on nowhere"),
         (r#"{"cpus":[1023]}"#, "cannot pin"),
     ];
     for (options, wanted) in cases {

@@ -1,4 +1,4 @@
-//! Which answers are right: by what they say the first time, by their bytes from then on.
+//! Which responses are correct: by content the first time, by bytes from then on.
 
 use super::*;
 use proptest::prelude::*;
@@ -45,10 +45,10 @@ fn another_id_no_id_and_other_outputs_are_found() {
         (br#"{"outputs":[]}"#.to_vec(), "has no id"),
         (br#"{"id":"7","outputs":[]}"#.to_vec(), "output 'y' is missing"),
         (br#"{"id":"7"}"#.to_vec(), "do not parse"),
-        (b"fine".to_vec(), "is no JSON object"),
+        (b"fine".to_vec(), "is not a JSON object"),
         (
             br#"{"id":"7","outputs":[{"name":"y","datatype":"FP32","shape":[1]}]}"#.to_vec(),
-            "either of data and raw",
+            "exactly one of data and raw",
         ),
         (
             br#"{"id":"7","outputs":[{"name":"y","datatype":"FP64","shape":[1],"data":[0.1]}]}"#.to_vec(),
@@ -69,7 +69,7 @@ fn of_a_body_that_is_no_v2_only_the_text_counts_that_its_answer_must_hold() {
         decided.check_http("7", HttpBody { bytes, json_length: bytes.len() }, true, &Verified::default())
     };
     assert_eq!(check(br#"{"id":"0192","outcome":"pass"}"#), Ok(()));
-    assert!(check(br#"{"outcome":"review"}"#).is_err_and(|error| error.contains("does not hold")));
+    assert!(check(br#"{"outcome":"review"}"#).is_err_and(|error| error.contains("does not contain")));
     assert!(check(b"\xff").is_err());
 }
 
@@ -84,7 +84,7 @@ fn only_a_foreign_answer_of_which_nothing_is_expected_may_lack_the_id() {
     assert!(!check(b"{}", false) && !check(br#"{"id":"8"}"#, true));
 }
 
-/// An answer in binary: JSON, then raw tensors.
+/// A binary response: JSON, then raw tensors.
 fn binary(id: &str, size: usize, raw: &[u8]) -> (Vec<u8>, usize) {
     let mut bytes = format!(
         r#"{{"id":"{id}","outputs":[{{"name":"y","datatype":"FP32","shape":[1],"parameters":{{"binary_data_size":{size}}}}}]}}"#
@@ -110,7 +110,7 @@ fn raw_outputs_are_compared_byte_for_byte_and_must_be_where_the_json_says() {
         (binary("7", 4, &right[..3]), "has 4 raw bytes, but 3 are left"),
         (binary("7", 4, &[1; 5]), "1 raw bytes belong to no output"),
         ((bytes.clone(), json_length + 9), "the answer's JSON has"),
-        ((bytes, json_length - 1), "is no JSON object"),
+        ((bytes, json_length - 1), "is not a JSON object"),
     ];
     for (case, wanted) in cases {
         let problem = check(&verified, case).expect_err(wanted);

@@ -1,17 +1,17 @@
-//! Finds one HTTP/1.1 answer in the bytes that have arrived so far.
+//! Finds one HTTP/1.1 response in the bytes received so far.
 
 use crate::tally::Problem;
 use std::ops::Range;
 
 const HEADERS_MAX: usize = 64;
 
-/// A whole answer; its body lies at `body` in the buffer that it was found in.
+/// A complete response; its body is at `body` in the buffer.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(super) status: u16,
     pub(super) close: bool,
     pub(super) body: Range<usize>,
-    /// Where raw tensors follow: the bytes of the JSON before them.
+    /// The bytes of the JSON before raw tensors, if there are any.
     pub(super) json_length: Option<usize>,
 }
 
@@ -31,17 +31,17 @@ struct Head {
     length: usize,
 }
 
-/// Finds one answer in bytes that come bit by bit. What was read is not read again: a long answer comes in many pieces.
+/// Finds one response incrementally. Parsed bytes are not parsed again: a long response comes in many pieces.
 #[derive(Default)]
 pub(super) struct Finder {
     head: Option<Head>,
-    /// Where the head ends.
+    /// The end of the head.
     body: usize,
     chunks: Chunks,
 }
 
 impl Finder {
-    /// `None` while bytes are missing. `ended`: no more will come. `received` is the same each time, with more behind it.
+    /// `None` while bytes are missing. `ended`: no more will come. `received` only grows between calls.
     pub(super) fn find(&mut self, received: &mut [u8], ended: bool) -> Result<Option<Answer>, Problem> {
         let Some(head) = self.head(received)? else { return Ok(None) };
         let body = match head.framing {
@@ -57,20 +57,20 @@ impl Finder {
         };
         Ok(body.map(|(more, body)| Answer {
             status: head.status,
-            // Bytes beyond the answer belong to no request: such a connection is not used again.
+            // Bytes after the response belong to no request: such a connection is not reused.
             close: head.close || more,
             body,
             json_length: head.json_length,
         }))
     }
 
-    /// The head of the final answer; interim ones, which may come before it, are passed over.
+    /// The head of the final response; skips interim ones.
     fn head(&mut self, received: &[u8]) -> Result<Option<Head>, Problem> {
         while self.head.is_none() {
             let Some(head) = Head::parse(&received[self.body..])? else { return Ok(None) };
             self.body += head.length;
             match head.status {
-                101 => return Err(not_http("it changes to another protocol, which nobody asked for")),
+                101 => return Err(not_http("it switches to another protocol without a request to")),
                 100..=199 => {}
                 _ => {
                     self.head = Some(head);
@@ -82,7 +82,7 @@ impl Finder {
     }
 }
 
-/// How far the chunks of a body were read, and where what they carried ends once it is moved together.
+/// The parsed chunks of a body, and the end of their joined content.
 #[derive(Default)]
 struct Chunks {
     read: usize,
@@ -90,7 +90,7 @@ struct Chunks {
 }
 
 impl Chunks {
-    /// Moves the bodies of all chunks that have come together in place; gives their end with the last one. Trailers are
+    /// Joins the bodies of all received chunks in place; returns their end after the last one. Trailers are
     /// not expected.
     fn join(&mut self, received: &mut [u8]) -> Result<Option<usize>, Problem> {
         loop {
@@ -169,7 +169,7 @@ mod tests {
         find_in_pieces(text, text.len().max(1), ended)
     }
 
-    /// What is found in the end; nothing may be found before.
+    /// The final result; nothing may be found before.
     fn find_in_pieces(text: &str, piece: usize, ended: bool) -> Result<Found, Problem> {
         let (mut finder, mut received) = (Finder::default(), Vec::new());
         for part in text.as_bytes().chunks(piece) {

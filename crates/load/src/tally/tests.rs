@@ -1,4 +1,4 @@
-//! What is counted where, and that tallies of several threads are one.
+//! The counters of each case, and merging of tallies.
 
 use super::*;
 

@@ -22,7 +22,7 @@ pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) body: String,
     pub(crate) close: bool,
-    /// No answer at all: the connection just ends.
+    /// No response: the connection just ends.
     pub(crate) hang_up: bool,
     pub(crate) delay: Duration,
 }
@@ -33,7 +33,7 @@ impl Default for Reply {
     }
 }
 
-/// The right answer: the input, halved.
+/// The correct response: the input, halved.
 pub(crate) fn answer(request: &Value) -> Reply {
     let x = request["inputs"][0]["data"][0].as_f64().expect("a number") as f32;
     let output = json!({"name": "y", "datatype": "FP32", "shape": [1], "data": [x / 2.0]});
@@ -47,7 +47,7 @@ pub(crate) struct HttpServer {
     connections: Arc<Mutex<Vec<TcpStream>>>,
 }
 
-/// How long a request takes, the bytes that answer it (none: the connection just ends), and whether it ends after.
+/// The delay, the response bytes (none: the connection just ends), and whether it ends after.
 type Answered = (Duration, Option<Vec<u8>>, bool);
 
 impl HttpServer {
@@ -70,7 +70,8 @@ impl HttpServer {
         })
     }
 
-    /// Speaks binary tensors: `handler` gets a request's number and its one element, and gives the answer's.
+    /// Serves binary tensors: `handler` gets a request's number and its one element, and returns the
+    /// response's.
     pub(crate) fn start_binary(handler: impl Fn(u64, f32) -> f32 + Send + Sync + 'static) -> HttpServer {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         HttpServer::serve(listener, move |place, body| {
@@ -104,7 +105,7 @@ impl HttpServer {
                 let (answer, requests) = (Arc::clone(&answer), Arc::clone(&requests));
                 std::thread::spawn(move || {
                     converse(&stream, &*answer, &requests);
-                    // Not by dropping it: `die` keeps a clone. It may be shut already.
+                    // Not by dropping it: `die` has a clone. It may already be shut.
                     let _ = stream.shutdown(std::net::Shutdown::Both);
                 });
             }
@@ -116,18 +117,18 @@ impl HttpServer {
         self.connections.lock().expect("lock").len()
     }
 
-    /// An address at which nobody listens any more.
+    /// An address without a listener.
     pub(crate) fn into_dead_url(self) -> String {
         self.die();
         self.url
     }
 
-    /// Hangs up for good.
+    /// Hangs up permanently.
     pub(crate) fn die(&self) {
-        // Ends the thread that accepts: accepting fails once the socket is shut for reading.
+        // Ends the accepting thread: accepting fails once the socket is shut for reading.
         rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Read).expect("shuts down");
         for connection in &*self.connections.lock().expect("lock") {
-            // Those that have ended already cannot be shut once more.
+            // Already closed ones cannot be shut again.
             let _ = connection.shutdown(std::net::Shutdown::Both);
         }
     }
@@ -180,7 +181,7 @@ fn read_request(stream: &mut impl Read) -> Option<Vec<u8>> {
     }
 }
 
-/// Halves over gRPC, and refuses the requests that `refuse` picks by number and headers.
+/// Halves over gRPC, and rejects the requests that `refuse` selects by number and headers.
 pub(crate) fn grpc_server(
     refuse: impl Fn(u64, &http::HeaderMap) -> bool + Copy + Send + Sync + 'static,
 ) -> String {
@@ -246,7 +247,7 @@ async fn halve(
     Ok(response.body(Frames(frames.into_iter()).boxed()).expect("a response"))
 }
 
-/// A body of frames that are all there.
+/// A body of given frames.
 struct Frames(std::array::IntoIter<Frame<Bytes>, 2>);
 
 impl hyper::body::Body for Frames {

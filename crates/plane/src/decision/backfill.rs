@@ -5,9 +5,9 @@
 
 use super::compile;
 use crate::stages::features::window_event;
-use flyball_core::{Clock, Wall};
+use flyball_core::{Clock, WallClock};
 use flyball_decision::{DecisionDocument, KeyBuffer, Program, RowReader, Rows};
-use flyball_features::{FeatureSettings, Features, LaneFeatures, Why, Window, Windowed};
+use flyball_features::{FeatureSettings, Features, LaneFeatures, LookupError, Window, Windowed};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
@@ -40,7 +40,7 @@ pub struct Backfill {
     windows: Vec<Option<Window>>,
     features: Arc<Features>,
     /// Follows the events, so that windows take them as if they came when they happened.
-    wall: Wall,
+    wall: WallClock,
     runtime: Runtime,
     last_ms: Option<i64>,
     filled: Filled,
@@ -64,7 +64,7 @@ impl Backfill {
                 feature.name
             )));
         }
-        let wall = Wall::manual(Wall::system().now_ms());
+        let wall = WallClock::manual(WallClock::system().now_ms());
         let settings = FeatureSettings {
             folder,
             wall: wall.clone(),
@@ -171,7 +171,7 @@ async fn count(
         let mut windowed = lane.window(window, event, None).await;
         for _ in 1..TRIES_MAX {
             // Nothing was sent: the store is down, or has too much to do. Whatever else failed may have been counted.
-            if !matches!(windowed, Windowed::Failed { why: Why::Down | Why::Busy }) {
+            if !matches!(windowed, Windowed::Failed { why: LookupError::Down | LookupError::Busy }) {
                 break;
             }
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
@@ -186,14 +186,14 @@ async fn count(
     Ok(())
 }
 
-fn unreachable(window: &str, why: Why) -> BackfillFault {
+fn unreachable(window: &str, why: LookupError) -> BackfillFault {
     BackfillFault::Unreachable(format!("the window {window} does not answer: {}", why.label()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use flyball_core::{Scalar, TakeRows};
+    use flyball_core::{RowSink, Scalar};
     use serde_json::json;
 
     const HOUR_MS: i64 = 3_600_000;
@@ -225,7 +225,7 @@ mod tests {
     fn a_window_that_was_filled_is_warm_and_its_events_are_not_taken_again() {
         let folder = tempfile::tempdir().unwrap();
         let begin = || Backfill::begin("d", &document(), Some(folder.path().to_owned())).unwrap();
-        let now = Wall::system().now_ms();
+        let now = WallClock::system().now_ms();
         let times: Vec<i64> = (0..=60).map(|minute| now - HOUR_MS + minute * 60_000).collect();
         let mut first = begin();
         put(&mut first, &times, Some("c")).unwrap();

@@ -90,7 +90,7 @@ fn with_candidate(deployment: &snapshot::Deployment, decision: &Json) -> Result<
     let Some(candidate) = &deployment.candidate else { return Ok(document) };
     let Some(theirs) = &candidate.decision else { return Err(CANDIDATE_KIND_MISMATCH.to_owned()) };
     let theirs = read(theirs).map_err(|why| format!("candidate: {why}"))?;
-    let trying = document.trying(&theirs, candidate.share, candidate.shadow);
+    let trying = document.with_candidate(&theirs, candidate.share, candidate.shadow);
     trying.map_err(|faults| format!("candidate: {faults}"))
 }
 

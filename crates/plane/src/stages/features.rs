@@ -4,14 +4,14 @@
 use crate::decision_walk::DecisionWalk;
 use crate::plan::{Attempt, Plan};
 use crate::remedies::remedy;
-use crate::row_buffers::{Progress, RowBuffers, RowState, give_way};
+use crate::row_buffers::{Progress, RowBuffers, RowState, set_idle_policy};
 use crate::{Decision, Lane};
 use flyball_core::{Fault, FaultKind, Nanos, Scalar, Sink, Stage, WindowOp};
 use flyball_decision::{
     CompiledReaction, FeatureFact, FeatureFrom, FeaturePlan, KeyBuffer, Origin, Program, Remedies, Remedy,
     Rows,
 };
-use flyball_features::{Event, Lookup, Record, Why, WindowValue, Windowed};
+use flyball_features::{Event, Lookup, LookupError, Record, WindowValue, Windowed};
 use futures_util::future::join_all;
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ async fn find_features<S: Sink>(
     let mut written = false;
     let mut later: Vec<(usize, usize)> = Vec::new();
     for (done, &row) in which.iter().enumerate() {
-        give_way(done).await;
+        set_idle_policy(done).await;
         for (feature, plan) in decision.program.features.iter().enumerate() {
             if known(buffers.rows.fact(row, feature).origin) {
                 continue;
@@ -155,7 +155,9 @@ fn known(origin: Origin) -> bool {
 fn sent(found: &Found) -> bool {
     match found {
         Found::NoKey | Found::NotGiven | Found::NoTime | Found::Record(_) => false,
-        Found::Window(windowed) => !matches!(windowed, Windowed::Failed { why: Why::Down | Why::Busy }),
+        Found::Window(windowed) => {
+            !matches!(windowed, Windowed::Failed { why: LookupError::Down | LookupError::Busy })
+        }
     }
 }
 
@@ -166,7 +168,7 @@ fn computed(plan: &FeaturePlan) -> bool {
 /// In the order of the document: each may use those before it.
 async fn compute(program: &Program, buffers: &mut RowBuffers, which: &[usize]) {
     for (done, &row) in which.iter().enumerate() {
-        give_way(done).await;
+        set_idle_policy(done).await;
         for (feature, plan) in program.features.iter().enumerate().filter(|(_, plan)| computed(plan)) {
             let given = buffers.rows.fact(row, feature).origin == Origin::Given;
             if !given && !program.compute(&mut buffers.rows, row, feature) {
@@ -274,7 +276,7 @@ fn settle(program: &Program, buffers: &mut RowBuffers, row: usize, feature: usiz
     let failed = match found {
         Found::NoKey => react(program, rows, (row, feature), &plan.on_missing, "its key is missing"),
         Found::NotGiven => react(program, rows, (row, feature), &plan.on_missing, "the row did not bring it"),
-        Found::NoTime => react(program, rows, (row, feature), &plan.on_error, Why::Timeout.label()),
+        Found::NoTime => react(program, rows, (row, feature), &plan.on_error, LookupError::Timeout.label()),
         Found::Window(Windowed::Value { value, .. }) => {
             let fact = FeatureFact { origin: Origin::Window, age_ms: None };
             put(program, rows, (row, feature), Scalar::Float(value), fact)

@@ -3,7 +3,7 @@
 use crate::row_buffers::RowBuffers;
 use crate::{Decision, Lane};
 use bytes::Bytes;
-use flyball_core::{DecisionDialect, Fault, RowsAsk, Sink};
+use flyball_core::{DecisionDialect, Fault, RowsOptions, Sink};
 
 pub(crate) fn parse<S: Sink, D: DecisionDialect>(
     lane: &Lane<S>,
@@ -11,7 +11,7 @@ pub(crate) fn parse<S: Sink, D: DecisionDialect>(
     decision: &Decision<S::Model>,
     body: &Bytes,
     buffers: &mut RowBuffers,
-) -> Result<RowsAsk, Fault> {
+) -> Result<RowsOptions, Fault> {
     let program = &decision.program;
     program.begin(&mut buffers.rows);
     let mut reader = if lane.plane.services.offline {

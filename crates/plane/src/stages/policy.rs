@@ -2,17 +2,17 @@
 
 use crate::decision_walk::DecisionWalk;
 use crate::plan::{ModelStep, Plan};
-use crate::row_buffers::{Progress, give_way};
+use crate::row_buffers::{Progress, set_idle_policy};
 use crate::walk::Walk;
 use flyball_core::{Fault, FaultKind, Sink, Stage};
-use flyball_decision::{Fired, GuardFault, RowWay, Verdict};
+use flyball_decision::{ChosenRoute, Fired, GuardFault, Verdict};
 
 impl<S: Sink> DecisionWalk<'_, S> {
     /// Decides rows that no model is to score. Open rows whose fields or features are outside their guards fail.
     pub(crate) async fn policy_before_models(&mut self, plan: &Plan<'_>, walk: &mut Walk<S>) {
-        self.evaluate_rules(|way| way == Some(RowWay::Rules));
+        self.evaluate_rules(|way| way == Some(ChosenRoute::Rules));
         for row in 0..self.buffers.states.len() {
-            give_way(row).await;
+            set_idle_policy(row).await;
             let buffers = &mut *self.buffers;
             if buffers.states[row].open()
                 && let Err(fault) = self.decision.program.policy.inputs_guarded(&buffers.rows, row)
@@ -33,12 +33,12 @@ impl<S: Sink> DecisionWalk<'_, S> {
         }
         let (program, buffers) = (&self.decision.program, &mut *self.buffers);
         for (done, &row) in rows.iter().enumerate() {
-            give_way(done).await;
+            set_idle_policy(done).await;
             if !buffers.states[row].open() {
                 continue;
             }
             let score = program.score(step.variant, row, &buffers.scores);
-            buffers.states[row].progress = match program.policy.judge(&buffers.rows, row, Some(score)) {
+            buffers.states[row].progress = match program.policy.evaluate(&buffers.rows, row, Some(score)) {
                 Ok(verdict) => Progress::Decided { verdict, score: Some(score) },
                 Err(fault) => Progress::Failed(violated(&fault)),
             };
@@ -53,11 +53,11 @@ impl<S: Sink> DecisionWalk<'_, S> {
     }
 
     /// Decides open rows of these ways by the rules alone.
-    fn evaluate_rules(&mut self, wanted: impl Fn(Option<RowWay>) -> bool) {
+    fn evaluate_rules(&mut self, wanted: impl Fn(Option<ChosenRoute>) -> bool) {
         let (policy, buffers) = (&self.decision.program.policy, &mut *self.buffers);
         for (row, state) in buffers.states.iter_mut().enumerate().filter(|(_, state)| state.open()) {
-            if wanted(buffers.rows.way(row))
-                && let Ok(verdict) = policy.judge(&buffers.rows, row, None)
+            if wanted(buffers.rows.route(row))
+                && let Ok(verdict) = policy.evaluate(&buffers.rows, row, None)
             {
                 state.progress = Progress::Decided { verdict, score: None };
             }

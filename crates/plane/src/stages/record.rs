@@ -8,7 +8,7 @@ use crate::remedies::{remedied, shed};
 use crate::row_buffers::{Progress, RowState};
 use crate::stages::policy::declared;
 use crate::walk::Walk;
-use flyball_core::{DecisionRecord, Decisions, Fault, FaultKind, LaneRecorder, Sink, Stage, Unkept};
+use flyball_core::{DecisionRecord, Decisions, Fault, FaultKind, LaneRecorder, Sink, Stage, Unavailable};
 use flyball_decision::{Durability, Remedy, WhenUnavailable};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Why offered records are not known to be on the disk.
 enum Lost {
     /// They never will be.
-    Unkept(Unkept),
+    Unavailable(Unavailable),
     /// Some still may be.
     Late,
 }
@@ -75,7 +75,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
     }
 
     /// Tells the journal how many decisions are answered without a record.
-    fn missed(&self, recorder: &dyn LaneRecorder, why: Unkept) {
+    fn missed(&self, recorder: &dyn LaneRecorder, why: Unavailable) {
         let decisions = self.buffers.states.iter().filter(|state| unrecorded(state)).count();
         if decisions > 0 {
             recorder.missed(decisions, why);
@@ -98,7 +98,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
         let remedy = program.remedies.record_error;
         let lost = self.let_go();
         let fault = fault(Stage::Record, lost.why());
-        let again = remedy == Remedy::Retry && matches!(lost, Lost::Unkept(_));
+        let again = remedy == Remedy::Retry && matches!(lost, Lost::Unavailable(_));
         if !(again && self.offer_again(recorder, &fault, walk).await) {
             self.redecide(remedy, &fault);
             self.missed(recorder, lost.why());
@@ -131,7 +131,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
         }
         self.slots.give_up(&late);
         let why = lost.first().and_then(|offered| offered.kept?.err());
-        why.filter(|_| late.is_empty()).map_or(Lost::Late, Lost::Unkept)
+        why.filter(|_| late.is_empty()).map_or(Lost::Late, Lost::Unavailable)
     }
 
     /// Replaces each decision that has no record by what its remedy declares.
@@ -139,7 +139,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
         let (policy, buffers) = (&self.decision.program.policy, &mut *self.buffers);
         for (row, state) in buffers.states.iter_mut().enumerate().filter(|(_, state)| unrecorded(state)) {
             let verdict = match remedy {
-                Remedy::Rules => policy.judge(&buffers.rows, row, None).ok(),
+                Remedy::Rules => policy.evaluate(&buffers.rows, row, None).ok(),
                 Remedy::Outcome(outcome) => Some(declared(outcome)),
                 Remedy::Shed | Remedy::Error | Remedy::Previous | Remedy::Retry => None,
             };
@@ -160,15 +160,15 @@ impl<S: Sink> DecisionWalk<'_, S> {
 }
 
 impl Lost {
-    fn why(&self) -> Unkept {
+    fn why(&self) -> Unavailable {
         match self {
-            Lost::Unkept(why) => *why,
-            Lost::Late => Unkept::Behind,
+            Lost::Unavailable(why) => *why,
+            Lost::Late => Unavailable::Behind,
         }
     }
 }
 
-pub(crate) fn fault(stage: Stage, why: Unkept) -> Fault {
+pub(crate) fn fault(stage: Stage, why: Unavailable) -> Fault {
     let text = format!("the decision cannot be recorded, the journal is {}; try again shortly", why.label());
     Fault::new(FaultKind::RecordFailed, stage, text).retry_after(PAUSE)
 }

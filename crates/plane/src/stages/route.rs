@@ -8,7 +8,7 @@ use crate::decision_walk::DecisionWalk;
 use crate::row_buffers::{Progress, RowState};
 use crate::{Decision, Deployment, Model, Routes};
 use flyball_core::{Access, Fault, FaultKind, ModelRef, Sink, Stage, Verb};
-use flyball_decision::{Expose, RowWay, unit};
+use flyball_decision::{ChosenRoute, Expose, unit};
 use std::sync::Arc;
 
 /// Names of other deployments in one error, at most.
@@ -101,7 +101,7 @@ pub(crate) fn tensor_target<M>(
     draw: u64,
 ) -> Result<TensorTarget<M>, Fault> {
     let deployment = exposed(routes, access, &wanted.name)?;
-    access.demand(Verb::Infer, &wanted.name)?;
+    access.require(Verb::Infer, &wanted.name)?;
     let model = match deployment.trial.as_ref().filter(|_| wanted.version.is_none()) {
         // Requests for models have nothing to stick to a variant by: each is drawn anew.
         Some(trial) if unit(draw) < trial.share => Arc::clone(&trial.model),
@@ -117,7 +117,7 @@ pub(crate) fn decision_target<M>(
     name: &str,
 ) -> Result<Arc<Decision<M>>, Fault> {
     let found = find_decision(routes, access, name)?;
-    access.demand(Verb::Decide, &found.name).map(|()| found)
+    access.require(Verb::Decide, &found.name).map(|()| found)
 }
 
 /// The decision of that name, where the caller may see it.
@@ -157,8 +157,8 @@ impl<S: Sink> DecisionWalk<'_, S> {
                 let faults = buffers.rows.faults(row).cloned().collect();
                 Progress::Failed(Fault::fields_invalid(Stage::Parse, faults))
             };
-            let variant = match buffers.rows.way(row) {
-                Some(RowWay::Variant(variant)) => variant,
+            let variant = match buffers.rows.route(row) {
+                Some(ChosenRoute::Variant(variant)) => variant,
                 _ => program.route.choose(&buffers.rows, row, random.draw()),
             };
             buffers.states.push(RowState::new(random.id(self.unix_ms), variant, progress));

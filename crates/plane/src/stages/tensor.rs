@@ -5,11 +5,11 @@ use crate::decision_walk::DecisionWalk;
 use crate::plan::ModelStep;
 use crate::raw_body::raw_input;
 use crate::{Model, classification};
-use flyball_core::{Fault, InferRequest, Place, RequestedOutput, Sink, Stage, Tensor, TensorSpec};
+use flyball_core::{Fault, InferRequest, OutputSlot, RequestedOutput, Sink, Stage, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
 /// The outputs that the caller gets, by index in the model's order.
-pub(crate) type SelectedOutputs = SmallVec<[Place; 4]>;
+pub(crate) type SelectedOutputs = SmallVec<[OutputSlot; 4]>;
 
 /// Takes the inputs, and which outputs are wanted, out of a request.
 pub(crate) fn tensor<M>(
@@ -48,7 +48,7 @@ fn inputs(mut given: Vec<Tensor>, specs: &[TensorSpec], batched: bool) -> Result
 /// The outputs asked for, or all of them.
 fn selected(asked: &[RequestedOutput], specs: &[TensorSpec], raw: bool) -> Result<SelectedOutputs, Fault> {
     if asked.is_empty() {
-        return Ok((0..specs.len()).map(|output| Place { output, raw, region: None }).collect());
+        return Ok((0..specs.len()).map(|output| OutputSlot { output, raw, region: None }).collect());
     }
     let place = |asked: &RequestedOutput| {
         let output = specs.iter().position(|spec| *spec.name == *asked.name).ok_or_else(|| {
@@ -60,7 +60,7 @@ fn selected(asked: &[RequestedOutput], specs: &[TensorSpec], raw: bool) -> Resul
         }
         // What goes into a region does not go into the answer.
         let raw = asked.region.is_none() && asked.binary.unwrap_or(raw);
-        Ok(Place { output, raw, region: asked.region.clone() })
+        Ok(OutputSlot { output, raw, region: asked.region.clone() })
     };
     asked.iter().map(place).collect()
 }

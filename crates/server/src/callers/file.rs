@@ -111,7 +111,7 @@ impl Check {
         let object = self.object(value, path, &KEYS)?;
         let at = |key: &str| format!("{path}.{key}");
         let name = object.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        if !sound_name(&name) {
+        if !is_valid_name(&name) {
             let is = object.get("name").cloned().unwrap_or_default();
             self.refuse(&at("name"), is, "1 to 64 of A-Z a-z 0-9 . _ -, and not none");
         }
@@ -227,7 +227,7 @@ impl Check {
     }
 }
 
-fn sound_name(name: &str) -> bool {
+fn is_valid_name(name: &str) -> bool {
     let sound = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     (1..=64).contains(&name.len()) && name.bytes().all(sound) && name != "none"
 }

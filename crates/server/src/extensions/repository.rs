@@ -55,7 +55,7 @@ fn allowed(shared: &Shared, access: &Access, model: &str) -> Result<(), Fault> {
         // One that does not serve yet may still be loaded.
         _ => {}
     }
-    access.demand(Verb::Control, model)
+    access.require(Verb::Control, model)
 }
 
 fn gather(shared: &Shared, access: &Access, request: IndexRequest) -> Index {

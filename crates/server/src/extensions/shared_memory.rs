@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(crate) fn status(shared: &Shared, access: &Access, region: Option<&str>) -> Result<Status, Fault> {
     let regions = regions(shared)?;
     if !access.may_some(Verb::Infer) {
-        access.demand_all(Verb::Control)?;
+        access.require_all(Verb::Control)?;
     }
     regions.status(region).map(Status)
 }
@@ -24,7 +24,7 @@ pub(crate) async fn register(
     request: RegisterRequest,
 ) -> Result<(), Fault> {
     let regions = Arc::clone(regions(shared)?);
-    access.demand_all(Verb::Control)?;
+    access.require_all(Verb::Control)?;
     let name = region.to_owned();
     offload(shared, move |_shared| regions.register(&name, &request.key, request.offset, request.byte_size))
         .await?
@@ -32,7 +32,7 @@ pub(crate) async fn register(
 
 pub(crate) fn unregister(shared: &Shared, access: &Access, region: Option<&str>) -> Result<(), Fault> {
     let regions = regions(shared)?;
-    access.demand_all(Verb::Control)?;
+    access.require_all(Verb::Control)?;
     regions.unregister(region);
     Ok(())
 }

@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 pub(super) fn begin(context: &Rc<LaneContext>, visit: Visit, request: Request<Incoming>) -> Reply {
-    let may_ask = visit.access.demand_any();
+    let may_ask = visit.access.require_any();
     let (in_flight, standing) = visit.split();
     let coding = match standing.and(may_ask).and_then(|()| encoding::of(request.headers())) {
         Ok(coding) => coding,

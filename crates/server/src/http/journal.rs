@@ -12,8 +12,8 @@ use crate::offload::offload;
 use crate::reply::{Reply, whole};
 use ::http::{Method, Request, StatusCode, Version};
 use bytes::Bytes;
-use flyball_core::{EntryKind, Fault, Verb};
-use flyball_wire::told::{
+use flyball_core::{Fault, RecordKind, Verb};
+use flyball_wire::annotations::{
     Erasure, HoldOrder, Override, Release, holds_json, nothing, outcomes, recorded_json, sealed_json,
 };
 use hyper::body::Incoming;
@@ -29,7 +29,7 @@ pub(super) async fn answer(
     let rights = (&visit.access, near);
     match ledger {
         Ledger::Journal => {
-            visit.access.demand_all(Verb::Metrics)?;
+            visit.access.require_all(Verb::Metrics)?;
             let facts = offload(&context.shared, journal::facts).await??;
             Ok(whole(StatusCode::OK, JSON, facts.to_json()))
         }
@@ -51,13 +51,13 @@ pub(super) async fn answer(
     }
 }
 
-fn kind(told: &Ledger) -> EntryKind {
+fn kind(told: &Ledger) -> RecordKind {
     match told {
-        Ledger::Overrides => EntryKind::Override,
-        Ledger::Erasures => EntryKind::Erased,
-        Ledger::Holds => EntryKind::Hold,
-        Ledger::Hold(_) => EntryKind::Release,
-        Ledger::Outcomes | Ledger::Journal | Ledger::Seals => EntryKind::Outcome,
+        Ledger::Overrides => RecordKind::Override,
+        Ledger::Erasures => RecordKind::Erased,
+        Ledger::Holds => RecordKind::Hold,
+        Ledger::Hold(_) => RecordKind::Release,
+        Ledger::Outcomes | Ledger::Journal | Ledger::Seals => RecordKind::Outcome,
     }
 }
 

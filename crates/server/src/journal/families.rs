@@ -2,7 +2,7 @@
 
 use crate::shared::Shared;
 use flyball_journal::{JournalCounts, SYNC_BOUNDS_NS};
-use flyball_telemetry::{Family, Spread, Spreading};
+use flyball_telemetry::{Family, HistogramCounts, HistogramFamily};
 use std::borrow::Cow;
 
 pub(crate) fn families(shared: &Shared) -> Vec<Family> {
@@ -13,7 +13,7 @@ pub(crate) fn families(shared: &Shared) -> Vec<Family> {
     families
 }
 
-pub(crate) fn spread(shared: &Shared) -> Spread {
+pub(crate) fn spread(shared: &Shared) -> HistogramFamily {
     let counted = shared.journal.as_ref().map(|journal| {
         let counts = journal.counts();
         let mut all = 0;
@@ -23,9 +23,13 @@ pub(crate) fn spread(shared: &Shared) -> Spread {
         });
         let below = below.collect();
         let count = counts.sync_buckets.iter().sum();
-        Spreading { below, count, sum_seconds: counts.sync_ns_sum as f64 / 1e9 }
+        HistogramCounts { below, count, sum_seconds: counts.sync_ns_sum as f64 / 1e9 }
     });
-    Spread { name: "flyball_journal_sync_seconds", help: "calls of fdatasync for the journal", counted }
+    HistogramFamily {
+        name: "flyball_journal_sync_seconds",
+        help: "calls of fdatasync for the journal",
+        counted,
+    }
 }
 
 fn labelled<'l>(name: &str, counts: impl Iterator<Item = (&'l str, u64)>) -> Vec<(Cow<'static, str>, f64)> {

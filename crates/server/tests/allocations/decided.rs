@@ -5,7 +5,7 @@ use crate::{MODEL, allocator, bundle, onnx};
 use bytes::{Bytes, BytesMut};
 use flyball_core::{
     Clock, DecisionRecord, Dialect, ModelRef, Protocol, RequestLimits, RunRecord, Shadow, Shadowed, Sink,
-    WalkRecord, Wall,
+    WalkRecord, WallClock,
 };
 use flyball_deployments::{AckState, Engine, Loader, TrustGate};
 use flyball_engine::{MemoryBudget, ModelHosts, Runtime, beside_executable};
@@ -172,7 +172,7 @@ impl World {
             memory: MemoryBudget::UNLIMITED,
         };
         let clock = Clock::system();
-        let services = PlaneServices::in_memory(clock.clone(), Wall::system());
+        let services = PlaneServices::in_memory(clock.clone(), WallClock::system());
         let (plane, mut inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, services);
         let telemetry = Telemetry::new(inboxes.len());
         // The last is of the spare lane, which nothing comes to here.

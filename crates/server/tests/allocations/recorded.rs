@@ -5,8 +5,8 @@ use crate::{allocator, onnx};
 use bytes::Bytes;
 use flyball_core::snapshot::Bundle;
 use flyball_core::{
-    Clock, Digest, Entry, EntryKind, LaneRecorder, Protocol, Recorder, Registered, RequestLimits, Served,
-    Ticket, Unkept, Wall,
+    Clock, Digest, JournalRecord, LaneRecorder, Protocol, RecordKind, Recorder, Registered, RequestLimits,
+    Served, Ticket, Unavailable, WallClock,
 };
 use flyball_deployments::{AckState, Engine, Loader, TrustGate};
 use flyball_engine::{MemoryBudget, ModelHosts, Runtime, beside_executable};
@@ -46,7 +46,7 @@ fn allocations(book: Option<Arc<Book>>, rows: usize) -> usize {
         memory: MemoryBudget::UNLIMITED,
     };
     let clock = Clock::system();
-    let mut services = PlaneServices::in_memory(clock.clone(), Wall::system());
+    let mut services = PlaneServices::in_memory(clock.clone(), WallClock::system());
     services.recorder = book.map(|book| Arc::new(Shared(book)) as Arc<dyn Recorder>);
     let (plane, mut inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, services);
     let telemetry = Telemetry::new(inboxes.len());
@@ -147,33 +147,33 @@ impl Recorder for Shared {
 struct LaneBook {
     book: Arc<Book>,
     #[expect(clippy::vec_box, reason = "they come and go as boxes")]
-    spare: RefCell<Vec<Box<Entry>>>,
+    spare: RefCell<Vec<Box<JournalRecord>>>,
 }
 
 impl LaneRecorder for LaneBook {
-    fn reserve(&self, _entries: usize) -> Result<(), Unkept> {
+    fn reserve(&self, _entries: usize) -> Result<(), Unavailable> {
         Ok(())
     }
 
     fn release(&self, _entries: usize) {}
 
-    fn blank(&self) -> Box<Entry> {
+    fn blank(&self) -> Box<JournalRecord> {
         self.spare.borrow_mut().pop().unwrap_or_default()
     }
 
-    fn offer(&self, mut entry: Box<Entry>) -> Ticket {
-        assert_eq!((entry.kind, entry.personal.is_empty()), (EntryKind::Decision, false));
+    fn offer(&self, mut entry: Box<JournalRecord>) -> Ticket {
+        assert_eq!((entry.kind, entry.personal.is_empty()), (RecordKind::Decision, false));
         self.book.decisions.fetch_add(1, Relaxed);
         entry.clear();
         self.spare.borrow_mut().push(entry);
         Ticket(0)
     }
 
-    fn poll_kept(&self, _ticket: Ticket, _context: &mut Context<'_>) -> Poll<Result<(), Unkept>> {
+    fn poll_durable(&self, _ticket: Ticket, _context: &mut Context<'_>) -> Poll<Result<(), Unavailable>> {
         Poll::Ready(Ok(()))
     }
 
     fn orphan(&self, _ticket: Ticket) {}
 
-    fn missed(&self, _decisions: usize, _why: Unkept) {}
+    fn missed(&self, _decisions: usize, _why: Unavailable) {}
 }

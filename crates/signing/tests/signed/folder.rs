@@ -1,4 +1,4 @@
-//! Folders as no corpus can describe them: links in the way, names that are no text, kinds that are neither file nor folder.
+//! Directories that no corpus can describe: links, names that are not texts, other file types.
 
 use crate::signer::{NOW, POLICY, Signer, bytes, statement};
 use flyball_signing::{Manifest, Refused, Trust, TrustRoots};
@@ -10,7 +10,7 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// A package with the one file that its manifest names, and room beside it.
+/// A package with the one file of its manifest, and room next to it.
 struct Package {
     room: TempDir,
     manifest: Manifest,

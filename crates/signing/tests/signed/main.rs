@@ -1,4 +1,4 @@
-//! What strangers and signers could send, against the public functions; `signer` makes it.
+//! Input from strangers and signers against the public functions; `signer` makes it.
 
 mod folder;
 mod mutations;

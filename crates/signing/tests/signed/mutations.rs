@@ -1,5 +1,4 @@
-//! What was changed is not taken, and nothing that anybody writes makes a reader panic: whether strangers wrote it, or somebody
-//! whose key counts.
+//! Changed input is rejected, and no input makes a reader panic, whoever signed it.
 
 use crate::signer::{INDEX, NOW, POLICY, STATEMENT, Signer, bytes, root, statement};
 use flyball_signing::{Manifest, Refused, Release, Trust, TrustRoots};
@@ -26,7 +25,7 @@ fn release(statement: &Value) -> Result<Release, Refused> {
     TRUST.release(&bytes(&SIGNER.envelope(STATEMENT, &bytes(statement))), NOW, "production")
 }
 
-/// A change of a text: some bytes in place of some others.
+/// A change of a text: replaces a range of bytes.
 #[derive(Clone, Debug)]
 struct Edit {
     at: prop::sample::Index,
@@ -55,7 +54,7 @@ fn edit() -> impl Strategy<Value = Edit> {
     (any::<prop::sample::Index>(), 0..4_usize, put).prop_map(|(at, taken, put)| Edit { at, taken, put })
 }
 
-/// Any small JSON value, and those that documents here have.
+/// Any small JSON value, and those that the documents use.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -75,7 +74,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Replaces one value somewhere in a document, or takes it away.
+/// Replaces one value in a document, or removes it.
 fn replace(document: &mut Value, mut place: usize, with: Option<Value>) {
     let mut slots = 1;
     count(document, &mut slots);
@@ -97,7 +96,7 @@ fn count(value: &Value, slots: &mut usize) {
     }
 }
 
-/// Whether it is done.
+/// Returns whether it was replaced.
 fn put(value: &mut Value, place: &mut usize, with: &Option<Value>) -> bool {
     if *place == 0 {
         *value = with.clone().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The test vectors of the OMS specification, and the bundles of the reference tool that are kept beside them.
+//! The test vectors of the OMS specification, and bundles of the reference tool.
 
 use crate::signer::{NOW, POLICY, Signer, bytes};
 use flyball_core::Digest;
@@ -12,7 +12,7 @@ fn vector(file: &str) -> Vec<u8> {
     fs::read(format!("{VECTORS}/{file}")).expect("it is checked in")
 }
 
-/// As it is judged where the key of the vectors may sign.
+/// Verified with a policy in which the vectors' key may sign.
 fn judged(bundle: &[u8]) -> Result<Manifest, Refused> {
     let root = Signer::new();
     let pem = String::from_utf8(vector("key.pub")).expect("it is a text");

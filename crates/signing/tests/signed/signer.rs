@@ -1,4 +1,4 @@
-//! Somebody who signs, for tests: this crate only verifies, and what was signed with sound keys must not break it either.
+//! A signer for tests: this crate only verifies, and validly signed input must not break it either.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flyball_core::Digest;
@@ -53,7 +53,7 @@ impl Signer {
         })
     }
 
-    /// A policy in which this key may do everything.
+    /// A policy in which this key has all roles.
     pub(crate) fn policy(&self) -> Value {
         json!({
             "format": 1, "serial": 1, "issued": BEFORE, "expires": null,

@@ -1,4 +1,4 @@
-//! Counts that add up, whatever happens to a walk.
+//! Counts add up, whatever happens to a walk.
 
 use super::*;
 use crate::{BuildFacts, Gauges};

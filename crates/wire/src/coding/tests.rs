@@ -1,11 +1,11 @@
-//! Round trips, bombs, broken bodies, and what headers ask for.
+//! Round trips, bombs, corrupt bodies, and header preferences.
 
 use super::*;
 use proptest::prelude::*;
 
 const BOTH: [Coding; 2] = [Coding::Gzip, Coding::Deflate];
 
-/// Compressed whatever comes of it.
+/// Compressed even if it does not shrink.
 fn packed(coding: Coding, plain: &[u8]) -> Bytes {
     let done = match coding {
         Coding::Gzip => {

@@ -1,5 +1,6 @@
-//! Decisions in JSON, written straight into the lane's buffer. Floats take their shortest form that reads back to the same
-//! value.
+//! Encodes decisions as JSON, straight into the lane's buffer.
+//!
+//! Floats use the shortest form that parses back to the same value.
 
 use super::problem::Problem;
 use bytes::{BufMut, BytesMut};
@@ -9,7 +10,7 @@ use flyball_core::{
 use std::fmt::Write;
 use std::time::Duration;
 
-/// What one decision takes, roughly; it may take more.
+/// The approximate size of one decision; it may be larger.
 const ROW_BYTES: usize = 512;
 const HEAD_BYTES: usize = 512;
 
@@ -38,7 +39,7 @@ pub(super) fn write(decisions: &Decisions, out: &mut BytesMut) -> Result<(), Fau
     write_tail(decisions, out)
 }
 
-/// The one row of a request that was not a list. Where it was not decided, that is the request's fault.
+/// The single row of a request that was not a list. If it was not decided, that is the request's fault.
 pub(super) fn only(decisions: &Decisions) -> Result<&Decided, Fault> {
     match decisions.rows.first().map(|row| &row.outcome) {
         Some(RowOutcome::Decided(decided)) => Ok(decided),
@@ -76,7 +77,7 @@ fn write_row(row: &DecidedRow, out: &mut BytesMut) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What stands behind the ids.
+/// The fields after the ids.
 fn write_decided(decided: &Decided, out: &mut BytesMut) -> Result<(), Fault> {
     put_key("outcome", out);
     put_text(&decided.outcome, out);
@@ -141,7 +142,7 @@ fn write_remedy(remedy: Option<&Remedied>, out: &mut BytesMut) {
     out.put_slice(b"\"}");
 }
 
-/// What the rows have in common.
+/// The fields that all rows share.
 fn write_tail(decisions: &Decisions, out: &mut BytesMut) -> Result<(), Fault> {
     put_key("models", out);
     write_models(&decisions.models, out);
@@ -186,7 +187,7 @@ fn write_models(models: &[DecidedBy], out: &mut BytesMut) {
     out.put_u8(b']');
 }
 
-/// The stages that were reached, with their times.
+/// The reached stages with their durations.
 pub(super) fn timed(timings: &[Option<Duration>; Stage::COUNT]) -> impl Iterator<Item = (Stage, Duration)> {
     Stage::ALL.into_iter().zip(timings).filter_map(|(stage, took)| Some((stage, (*took)?)))
 }
@@ -203,7 +204,7 @@ pub(super) fn put_key(key: &str, out: &mut BytesMut) {
 }
 
 pub(super) fn put_text(text: &str, out: &mut BytesMut) {
-    // Writing a text into memory does not fail.
+    // Writing a text into memory cannot fail.
     let _ = serde_json::to_writer(out.writer(), text);
 }
 
@@ -218,12 +219,12 @@ fn put_digest(digest: &Digest, out: &mut BytesMut) {
     put_shown(digest, out);
 }
 
-/// Something whose own form needs no escapes.
+/// A value whose text needs no escapes.
 fn put_shown(shown: &dyn std::fmt::Display, out: &mut BytesMut) {
     let _ = write!(out, "\"{shown}\"");
 }
 
-/// What a model gave beside the score that counts: that it is not finite is no reason to keep the decision back.
+/// Other numbers of a model besides the score: a non-finite one does not withhold the decision.
 fn put_number_or_null(number: f64, out: &mut BytesMut) -> Result<(), Fault> {
     if number.is_finite() {
         return put_number(number, out);
@@ -234,7 +235,7 @@ fn put_number_or_null(number: f64, out: &mut BytesMut) -> Result<(), Fault> {
 
 fn put_number(number: f64, out: &mut BytesMut) -> Result<(), Fault> {
     if !number.is_finite() {
-        let text = format!("the answer holds {number}, which JSON cannot carry; ask over gRPC");
+        let text = format!("the response contains {number}, which JSON cannot represent; use gRPC");
         return Err(Fault::new(FaultKind::AnswerNotRepresentable, Stage::Respond, text));
     }
     let _ = serde_json::to_writer(out.writer(), &number);

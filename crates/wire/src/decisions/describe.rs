@@ -1,22 +1,22 @@
-//! What decisions there are, and what each takes: the answers of `GET /v1/decisions` and `GET /v1/decisions/{name}`.
+//! Descriptions of decisions: `GET /v1/decisions` and `GET /v1/decisions/{name}`.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use flyball_core::Digest;
 use serde::Serialize;
 use serde_json::Value;
 
-/// One decision, for those who want to call it.
+/// One decision, for callers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DecisionFacts {
     pub decision: String,
     /// From mild to severe.
     pub outcomes: Vec<String>,
-    /// Of the whole decision; those of two of its parts follow.
+    /// The digest of the whole decision; the next two cover parts of it.
     pub document: Digest,
     pub policy: Digest,
     pub schema: Digest,
     pub models: Vec<ModelFacts>,
-    /// Only of one that was asked for by its name.
+    /// Only for a request by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub input: Vec<FieldFacts>,
 }
@@ -28,7 +28,7 @@ pub struct ModelFacts {
     pub digest: Digest,
 }
 
-/// A field of the input, as its author declared it. What is not declared is not told.
+/// A field of the input, as its author declared it. Undeclared properties are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FieldFacts {
     pub name: String,
@@ -52,7 +52,7 @@ impl DecisionFacts {
         json(self)
     }
 
-    /// All of them, in the order in which they are given.
+    /// All of them, in the given order.
     pub fn list_json(all: &[DecisionFacts]) -> Bytes {
         #[derive(Serialize)]
         struct List<'a> {

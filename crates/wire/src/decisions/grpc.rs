@@ -4,10 +4,10 @@ use super::{message, request};
 use crate::{GrpcDialect, GrpcReply};
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
-use flyball_core::{DecisionDialect, Decisions, Dialect, Fault, RequestLimits, RowsAsk, TakeRows};
+use flyball_core::{DecisionDialect, Decisions, Dialect, Fault, RequestLimits, RowSink, RowsOptions};
 use std::cell::OnceCell;
 
-/// One call for decisions. Which decision it is only its message tells, so that is `named` as soon as it is there.
+/// One decision call. Only its message names the decision, so `named` is called once it is received.
 #[derive(Clone, Debug, Default)]
 pub struct GrpcDecision {
     name: OnceCell<ByteString>,
@@ -20,7 +20,7 @@ impl GrpcDecision {
         GrpcDecision { name: OnceCell::new(), idempotency_key }
     }
 
-    /// The message has come. One that cannot be read is refused before anybody looks for its decision.
+    /// The message was received. A malformed one is rejected before its decision is looked up.
     pub fn named(&self, message: &Bytes) -> Result<(), Fault> {
         let _ = self.name.set(request::decision(message)?);
         Ok(())
@@ -38,9 +38,14 @@ impl DecisionDialect for GrpcDecision {
         self.idempotency_key.is_some()
     }
 
-    fn rows(&self, body: &Bytes, limits: &RequestLimits, take: &mut dyn TakeRows) -> Result<RowsAsk, Fault> {
+    fn rows(
+        &self,
+        body: &Bytes,
+        limits: &RequestLimits,
+        take: &mut dyn RowSink,
+    ) -> Result<RowsOptions, Fault> {
         let ask = request::read(body, limits, take)?;
-        Ok(RowsAsk { idempotency_key: self.idempotency_key.clone(), ..ask })
+        Ok(RowsOptions { idempotency_key: self.idempotency_key.clone(), ..ask })
     }
 
     fn answer(&self, decisions: &Decisions, out: &mut BytesMut) -> Result<GrpcReply, Fault> {

@@ -1,12 +1,12 @@
-//! `POST /v1/decisions/{name}`: a JSON body in, a JSON answer or a problem out.
+//! `POST /v1/decisions/{name}`: a JSON body in, a JSON response or a problem out.
 
 use super::{answer, problem::CONTENT_TYPE, problem::Problem, rows};
 use crate::HttpReply;
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
-use flyball_core::{DecisionDialect, Decisions, Fault, RequestLimits, RowsAsk, TakeRows};
+use flyball_core::{DecisionDialect, Decisions, Fault, RequestLimits, RowSink, RowsOptions};
 
-/// One request for decisions over HTTP, as its head describes it.
+/// One decision request over HTTP, as its head describes it.
 #[derive(Clone, Debug)]
 pub struct HttpDecision {
     pub name: ByteString,
@@ -24,12 +24,17 @@ impl DecisionDialect for HttpDecision {
         self.idempotency_key.is_some()
     }
 
-    fn rows(&self, body: &Bytes, limits: &RequestLimits, take: &mut dyn TakeRows) -> Result<RowsAsk, Fault> {
+    fn rows(
+        &self,
+        body: &Bytes,
+        limits: &RequestLimits,
+        take: &mut dyn RowSink,
+    ) -> Result<RowsOptions, Fault> {
         let text = std::str::from_utf8(body)
             .map_err(|error| Fault::malformed(format!("the body is not UTF-8: {error}")))?;
         let ask = rows::read(text, limits, take)
-            .map_err(|error| Fault::malformed(format!("the body is not a request for decisions: {error}")))?;
-        Ok(RowsAsk { idempotency_key: self.idempotency_key.clone(), ..ask })
+            .map_err(|error| Fault::malformed(format!("the body is not a decision request: {error}")))?;
+        Ok(RowsOptions { idempotency_key: self.idempotency_key.clone(), ..ask })
     }
 
     fn answer(&self, decisions: &Decisions, out: &mut BytesMut) -> Result<HttpReply, Fault> {

@@ -1,5 +1,7 @@
-//! Writes a `DecideResponse` in its gRPC frame, straight into a buffer. A nested message's length is known once it is
-//! written, so it is then moved to make room for it: they are small, and nothing is computed twice.
+//! Encodes a `DecideResponse` in its gRPC frame, straight into a buffer.
+//!
+//! A nested message's length is known once it is written, so the message is then moved to insert it: they are
+//! small, and nothing is computed twice.
 
 use super::answer::{microseconds, only, timed};
 use crate::frame;
@@ -10,11 +12,11 @@ use std::fmt::{Display, Write};
 
 pub(super) fn write(decisions: &Decisions, out: &mut BytesMut) -> Result<(), Fault> {
     if decisions.single {
-        // Of a single row, what keeps it from being decided is the call's own status.
+        // For a single row, its fault is the call's status.
         only(decisions)?;
     }
     frame::write(out, |out| write_response(decisions, out)).ok_or_else(|| {
-        let text = "the answer is larger than a gRPC message can be";
+        let text = "the response is larger than a gRPC message can be";
         Fault::new(FaultKind::AnswerNotRepresentable, Stage::Respond, text)
     })
 }
@@ -112,7 +114,7 @@ fn write_fault(kind: FaultKind, detail: &str, fields: &[FieldFault], out: &mut B
     }
 }
 
-/// An empty text is not written.
+/// Omits an empty text.
 fn put_text(tag: u32, text: &str, out: &mut BytesMut) {
     if !text.is_empty() {
         put_bytes(tag, text.as_bytes(), out);
@@ -125,7 +127,7 @@ fn put_bytes(tag: u32, bytes: &[u8], out: &mut BytesMut) {
     out.put_slice(bytes);
 }
 
-/// Something by its own form.
+/// A value in its display form.
 fn put_shown(tag: u32, shown: &dyn Display, out: &mut BytesMut) {
     put_nested(tag, out, |out| {
         let _ = write!(out, "{shown}");
@@ -149,6 +151,6 @@ fn put_nested(tag: u32, out: &mut BytesMut, write: impl FnOnce(&mut BytesMut)) {
     let end = out.len();
     encode_varint((end - start) as u64, out);
     let length_bytes = out.len() - end;
-    // Lengths go before what they count: the message and its length change places.
+    // The length precedes its message: the two are swapped.
     out[start..].rotate_right(length_bytes);
 }

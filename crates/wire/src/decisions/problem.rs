@@ -1,4 +1,4 @@
-//! RFC 9457: what went wrong on our own API, as `application/problem+json`. The kinds, and what each means, are core's.
+//! RFC 9457 problems (`application/problem+json`) of our own API. Core defines the kinds.
 
 use super::answer::{put_key, put_text};
 use crate::v2::whole_seconds;
@@ -9,13 +9,13 @@ use std::time::Duration;
 
 pub const CONTENT_TYPE: &str = "application/problem+json";
 
-/// One problem. Without a kind it is HTTP's own: a path that is not there, a wrong verb.
+/// One problem. Without a kind it is HTTP's own: unknown path, wrong method.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem<'a> {
     pub kind: Option<FaultKind>,
     pub status: u16,
     pub detail: &'a str,
-    /// The decision that was asked for, where one was.
+    /// The requested decision, if any.
     pub decision: Option<&'a str>,
     pub fields: &'a [FieldFault],
     pub retry_after: Option<Duration>,
@@ -33,12 +33,12 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// HTTP's own.
+    /// A problem of HTTP itself.
     pub fn plain(status: u16, detail: &'a str) -> Problem<'a> {
         Problem { kind: None, status, detail, decision: None, fields: &[], retry_after: None }
     }
 
-    /// To be sent as `Retry-After`.
+    /// The value of `Retry-After`.
     pub fn retry_after_s(&self) -> Option<u64> {
         self.retry_after.map(whole_seconds)
     }
@@ -59,7 +59,7 @@ impl<'a> Problem<'a> {
                 out.extend(kind.label().bytes().map(|byte| if byte == b'_' { b' ' } else { byte }));
                 out.put_u8(b'"');
             }
-            // By the RFC: nothing beyond what the status says.
+            // By the RFC: nothing beyond the status.
             None => out.put_slice(b"\"about:blank\""),
         }
         put_key("status", out);

@@ -1,10 +1,11 @@
-//! Reads a `DecideRequest` straight from its bytes, field by field; no message is built on the way. The rows are bounded as
-//! they are met: two bytes of message can ask for a whole row.
+//! Parses a `DecideRequest` field by field from its bytes, without building a message.
+//!
+//! Rows are counted as they come: two bytes of message can request a whole row.
 
 use crate::fields::{Field, Fields};
 use bytes::Bytes;
 use bytestring::ByteString;
-use flyball_core::{Fault, RequestLimits, RowsAsk, Scalar, TakeRows};
+use flyball_core::{Fault, RequestLimits, RowSink, RowsOptions, Scalar};
 
 // Field numbers of DecideRequest, then of its parts.
 const DECISION: u32 = 1;
@@ -22,7 +23,7 @@ const INT: u32 = 3;
 const DOUBLE: u32 = 4;
 const TEXT: u32 = 5;
 
-/// The decision that a message names; empty where it names none.
+/// The decision that a message names; empty if none.
 pub(super) fn decision(message: &Bytes) -> Result<ByteString, Fault> {
     let mut name = ByteString::new();
     for field in Fields::of(message) {
@@ -38,9 +39,9 @@ pub(super) fn decision(message: &Bytes) -> Result<ByteString, Fault> {
 pub(super) fn read(
     message: &Bytes,
     limits: &RequestLimits,
-    take: &mut dyn TakeRows,
-) -> Result<RowsAsk, Fault> {
-    let (mut ask, mut rows, mut inputs) = (RowsAsk::default(), 0, false);
+    take: &mut dyn RowSink,
+) -> Result<RowsOptions, Fault> {
+    let (mut ask, mut rows, mut inputs) = (RowsOptions::default(), 0, false);
     for field in Fields::of(message) {
         let field = field?;
         match field.tag {
@@ -59,7 +60,7 @@ pub(super) fn read(
     }
     let most = limits.decision_rows_max;
     if rows > most {
-        let text = format!("{rows} rows are more than the {most} that are allowed; send several requests");
+        let text = format!("{rows} rows exceed the limit of {most}; send several requests");
         return Err(Fault::malformed(text));
     }
     ask.single = rows == 0;
@@ -73,7 +74,7 @@ pub(super) fn read(
     Ok(ask)
 }
 
-fn read_row(message: &[u8], limits: &RequestLimits, take: &mut dyn TakeRows) -> Result<(), Fault> {
+fn read_row(message: &[u8], limits: &RequestLimits, take: &mut dyn RowSink) -> Result<(), Fault> {
     let mut id = "";
     for field in Fields::of(message) {
         let field = field?;
@@ -83,14 +84,14 @@ fn read_row(message: &[u8], limits: &RequestLimits, take: &mut dyn TakeRows) -> 
     }
     if id.len() > limits.name_bytes_max {
         let (length, most) = (id.len(), limits.name_bytes_max);
-        return Err(Fault::malformed(format!("a row's id has {length} bytes; it has at most {most}")));
+        return Err(Fault::malformed(format!("a row's id has {length} bytes; at most {most} are allowed")));
     }
     take.row((!id.is_empty()).then_some(id));
     read_fields(message, ROW_INPUT, take)
 }
 
-/// The entries of the map that has this number.
-fn read_fields(message: &[u8], tag: u32, take: &mut dyn TakeRows) -> Result<(), Fault> {
+/// The entries of the map with this number.
+fn read_fields(message: &[u8], tag: u32, take: &mut dyn RowSink) -> Result<(), Fault> {
     for entry in Fields::of(message).each(tag) {
         let (mut name, mut value) = ("", Scalar::Null);
         for field in Fields::of(entry?) {
@@ -110,12 +111,12 @@ fn read_fields(message: &[u8], tag: u32, take: &mut dyn TakeRows) -> Result<(), 
     Ok(())
 }
 
-/// The last field of a oneof is the one that counts.
+/// The last field of a oneof counts.
 fn choose<'m>(kind: &Field<'m>, before: Scalar<'m>) -> Result<Scalar<'m>, Fault> {
     match kind.tag {
         NULL => kind.varint().map(|_| Scalar::Null),
         BOOL => kind.varint().map(|flag| Scalar::Bool(flag != 0)),
-        // An int64 travels as the varint of its two's complement.
+        // An int64 is encoded as the varint of its two's complement.
         INT => kind.varint().map(|number| Scalar::Int(number.cast_signed())),
         DOUBLE => kind.double().map(|number| match number.is_finite() {
             true => Scalar::Float(number),

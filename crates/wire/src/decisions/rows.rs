@@ -1,7 +1,9 @@
-//! A JSON body of one row or many, read in one pass: each field is handed over as the text has it. Keys may come in any order;
-//! one that is not known, or that stands twice, refuses the request.
+//! Parses a JSON body of one or many rows in one pass.
+//!
+//! Each field is passed on as it is read. Keys may come in any order; an unknown or duplicate key rejects the
+//! request.
 
-use flyball_core::{RequestLimits, RowsAsk, Scalar, TakeRows, Way};
+use flyball_core::{RequestLimits, RowRoute, RowSink, RowsOptions, Scalar};
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -9,12 +11,12 @@ use smallvec::SmallVec;
 use std::borrow::Cow;
 use std::fmt;
 
-/// What the body says beside its rows, which `take` has then.
+/// Parses the body into its options; `take` receives the rows.
 pub(super) fn read(
     text: &str,
     limits: &RequestLimits,
-    take: &mut dyn TakeRows,
-) -> Result<RowsAsk, serde_json::Error> {
+    take: &mut dyn RowSink,
+) -> Result<RowsOptions, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let ask = deserializer.deserialize_map(Body { limits, take })?;
     deserializer.end()?;
@@ -24,7 +26,7 @@ pub(super) fn read(
 const KEYS: &str = "input, rows, explain, timings";
 const ROW_KEYS: &str = "id, input";
 const ROW_KEYS_WITH_WAYS: &str = "id, input, as";
-/// Unknown keys that a refusal names at most.
+/// Maximum unknown keys named in an error.
 const NAMED_MAX: usize = 8;
 
 #[derive(Deserialize)]
@@ -33,17 +35,17 @@ struct Name<'t>(#[serde(borrow)] Cow<'t, str>);
 
 struct Body<'s> {
     limits: &'s RequestLimits,
-    take: &'s mut dyn TakeRows,
+    take: &'s mut dyn RowSink,
 }
 
 impl<'t> Visitor<'t> for Body<'_> {
-    type Value = RowsAsk;
+    type Value = RowsOptions;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a request for decisions, which is an object with 'input' or 'rows'")
+        f.write_str("a decision request, which is an object with 'input' or 'rows'")
     }
 
-    fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<RowsAsk, A::Error> {
+    fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<RowsOptions, A::Error> {
         let Body { limits, take } = self;
         let (mut input, mut rows): (Option<()>, Option<()>) = (None, None);
         let (mut explain, mut timings): (Option<bool>, Option<bool>) = (None, None);
@@ -82,7 +84,7 @@ impl<'t> Visitor<'t> for Body<'_> {
             ));
         }
         let (explain, timings) = (explain.unwrap_or(false), timings.unwrap_or(false));
-        Ok(RowsAsk { single: input.is_some(), explain, timings, ..RowsAsk::default() })
+        Ok(RowsOptions { single: input.is_some(), explain, timings, ..RowsOptions::default() })
     }
 }
 
@@ -90,12 +92,12 @@ fn both<E: Error>() -> E {
     E::custom("the request has both 'input' and 'rows'; give 'input' for one row or 'rows' for many")
 }
 
-/// Marks a key as met.
+/// Marks a key as seen.
 fn once<T: Default, E: Error>(key: &'static str, slot: &mut Option<T>) -> Result<(), E> {
     if slot.replace(T::default()).is_some() { Err(E::duplicate_field(key)) } else { Ok(()) }
 }
 
-/// Keys that nobody knows, so that all of them are told at once.
+/// Unknown keys, collected to report all at once.
 #[derive(Default)]
 struct Unknown<'t>(SmallVec<[Cow<'t, str>; 0]>);
 
@@ -115,7 +117,7 @@ impl<'t> Unknown<'t> {
     }
 }
 
-/// Enough of a name to know it by.
+/// A recognisable prefix of a name.
 pub(super) fn short(name: &str) -> &str {
     const BYTES_MAX: usize = 64;
     let end = (0..=BYTES_MAX.min(name.len())).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
@@ -145,10 +147,10 @@ impl Visitor<'_> for Flag {
     }
 }
 
-/// A list of rows, each handed over as soon as it is read.
+/// A list of rows, each passed on as soon as it is read.
 struct Rows<'s> {
     limits: &'s RequestLimits,
-    take: &'s mut dyn TakeRows,
+    take: &'s mut dyn RowSink,
 }
 
 impl<'t> DeserializeSeed<'t> for Rows<'_> {
@@ -182,7 +184,7 @@ impl<'t> Visitor<'t> for Rows<'_> {
 
 struct Row<'s> {
     limits: &'s RequestLimits,
-    take: &'s mut dyn TakeRows,
+    take: &'s mut dyn RowSink,
     room: bool,
 }
 
@@ -206,11 +208,11 @@ impl<'t> Visitor<'t> for Row<'_> {
         if !room {
             let most = limits.decision_rows_max;
             return Err(A::Error::custom(format_args!(
-                "more rows than the {most} that are allowed; send several requests"
+                "more rows than the limit of {most}; send several requests"
             )));
         }
         let (mut id, mut input): (Option<Option<Name<'t>>>, Option<()>) = (None, None);
-        // Fields that come before their row's name wait as the text that they are.
+        // Fields before their row's id wait as raw text.
         let mut waiting: Option<&'t RawValue> = None;
         let mut chosen: Option<Chosen<'t>> = None;
         let mut unknown = Unknown::default();
@@ -231,7 +233,7 @@ impl<'t> Visitor<'t> for Row<'_> {
                         waiting = Some(map.next_value()?);
                     }
                 }
-                "as" if take.takes_ways() => {
+                "as" if take.accepts_routes() => {
                     if chosen.replace(map.next_value()?).is_some() {
                         return Err(A::Error::duplicate_field("as"));
                     }
@@ -242,7 +244,7 @@ impl<'t> Visitor<'t> for Row<'_> {
                 }
             }
         }
-        unknown.refuse("a row", if take.takes_ways() { ROW_KEYS_WITH_WAYS } else { ROW_KEYS })?;
+        unknown.refuse("a row", if take.accepts_routes() { ROW_KEYS_WITH_WAYS } else { ROW_KEYS })?;
         input.ok_or_else(|| A::Error::missing_field("input"))?;
         if let Some(fields) = waiting {
             take.row(id.flatten().as_ref().map(|name| &*name.0));
@@ -250,13 +252,13 @@ impl<'t> Visitor<'t> for Row<'_> {
             fields.deserialize_map(Fields(&mut *take)).map_err(A::Error::custom)?;
         }
         if let Some(chosen) = chosen {
-            take.way(chosen.way()?);
+            take.route(chosen.route()?);
         }
         Ok(())
     }
 }
 
-/// The way that a row is made to go: `{"variant": NAME}` or `{"rules": true}`.
+/// The route of a row: `{"variant": NAME}` or `{"rules": true}`.
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Chosen<'t> {
@@ -266,10 +268,10 @@ struct Chosen<'t> {
 }
 
 impl Chosen<'_> {
-    fn way<E: Error>(&self) -> Result<Way<'_>, E> {
+    fn route<E: Error>(&self) -> Result<RowRoute<'_>, E> {
         match (&self.variant, self.rules) {
-            (Some(variant), false) => Ok(Way::Variant(variant)),
-            (None, true) => Ok(Way::Rules),
+            (Some(variant), false) => Ok(RowRoute::Variant(variant)),
+            (None, true) => Ok(RowRoute::Rules),
             _ => Err(E::custom(r#"a row's 'as' is {"variant": NAME} or {"rules": true}"#)),
         }
     }
@@ -280,11 +282,11 @@ fn check_id<E: Error>(id: Option<&Name<'_>>, limits: &RequestLimits) -> Result<(
     if length <= most {
         return Ok(());
     }
-    Err(E::custom(format_args!("a row's 'id' has {length} bytes; it has at most {most}")))
+    Err(E::custom(format_args!("a row's 'id' has {length} bytes; at most {most} are allowed")))
 }
 
 /// The fields of one row.
-struct Fields<'s>(&'s mut dyn TakeRows);
+struct Fields<'s>(&'s mut dyn RowSink);
 
 impl<'t> DeserializeSeed<'t> for Fields<'_> {
     type Value = ();
@@ -311,7 +313,7 @@ impl<'t> Visitor<'t> for Fields<'_> {
 
 struct Field<'s> {
     name: &'s str,
-    take: &'s mut dyn TakeRows,
+    take: &'s mut dyn RowSink,
 }
 
 impl Field<'_> {
@@ -348,7 +350,7 @@ impl<'t> Visitor<'t> for Field<'_> {
         self.give(Scalar::Int(value))
     }
 
-    /// A whole number beyond 64 bits with a sign is still a number: the double that is nearest.
+    /// An unsigned number beyond i64 is still a number: the nearest double.
     fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
         self.give(i64::try_from(value).map_or(Scalar::Float(value as f64), Scalar::Int))
     }

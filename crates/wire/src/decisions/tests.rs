@@ -1,4 +1,4 @@
-//! The two forms of a request give the same rows, and answers read back to what was decided.
+//! Both forms of a request give the same rows, and responses parse back to the decisions.
 
 mod answers;
 mod refusals;
@@ -7,7 +7,7 @@ use super::{GrpcDecision, HttpDecision};
 use crate::proto::decisions as proto;
 use crate::proto::decisions::value::Kind;
 use bytes::Bytes;
-use flyball_core::{DecisionDialect, Fault, RequestLimits, RowsAsk, Scalar, TakeRows};
+use flyball_core::{DecisionDialect, Fault, RequestLimits, RowSink, RowsOptions, Scalar};
 use proptest::prelude::*;
 use prost::Message;
 use std::collections::BTreeMap;
@@ -37,13 +37,13 @@ impl From<Scalar<'_>> for Given {
     }
 }
 
-/// Rows as they came, with every field in its order.
+/// The received rows, with every field in order.
 #[derive(Debug, Default, PartialEq)]
 struct Taken(Vec<TakenRow>);
 
 type TakenRow = (Option<String>, Vec<(String, Given)>);
 
-impl TakeRows for Taken {
+impl RowSink for Taken {
     fn row(&mut self, id: Option<&str>) {
         self.0.push((id.map(str::to_owned), Vec::new()));
     }
@@ -57,7 +57,7 @@ fn http() -> HttpDecision {
     HttpDecision { name: "card".into(), idempotency_key: Some("k".into()) }
 }
 
-fn read(dialect: &impl DecisionDialect, body: &[u8]) -> Result<(RowsAsk, Taken), Fault> {
+fn read(dialect: &impl DecisionDialect, body: &[u8]) -> Result<(RowsOptions, Taken), Fault> {
     let mut taken = Taken::default();
     let ask = dialect.rows(&Bytes::copy_from_slice(body), &LIMITS, &mut taken)?;
     Ok((ask, taken))
@@ -91,7 +91,10 @@ fn one_row_has_its_fields_in_their_order_and_as_the_text_has_them() {
     ];
     assert_eq!(taken, Taken(vec![row(None, &fields)]));
     let key = Some("k".into());
-    assert_eq!(ask, RowsAsk { single: true, explain: true, idempotency_key: key, ..RowsAsk::default() });
+    assert_eq!(
+        ask,
+        RowsOptions { single: true, explain: true, idempotency_key: key, ..RowsOptions::default() }
+    );
 }
 
 #[test]
@@ -114,7 +117,7 @@ fn value() -> impl Strategy<Value = Given> {
         Just(Given::Null),
         any::<bool>().prop_map(Given::Bool),
         any::<i64>().prop_map(Given::Int),
-        // Whole doubles are written without a point, and are whole numbers then.
+        // Whole doubles are written without a point, and parse as whole numbers.
         proptest::num::f64::NORMAL
             .prop_filter("not whole", |number| number.fract() != 0.0)
             .prop_map(Given::Float),
@@ -154,7 +157,7 @@ fn message_of(fields: &Fields) -> std::collections::HashMap<String, proto::Value
     fields.iter().map(|(name, value)| (name.clone(), proto_of(value))).collect()
 }
 
-/// By name, for maps have no order in protobuf.
+/// By name, because protobuf maps have no order.
 fn sorted(mut taken: Taken) -> Taken {
     for (_, fields) in &mut taken.0 {
         fields.sort_by(|(a, _), (b, _)| a.cmp(b));
@@ -207,7 +210,7 @@ proptest! {
         let named = dialect.named(&Bytes::copy_from_slice(&bytes));
         let mine = read(&dialect, &bytes);
         prop_assert!(mine.is_err() || named.is_ok());
-        // What is taken, prost takes too.
+        // prost accepts everything that is accepted here.
         prop_assert!(mine.is_err() || proto::DecideRequest::decode(&*bytes).is_ok());
     }
 
@@ -221,11 +224,11 @@ proptest! {
     }
 }
 
-/// Takes the ways of rows too, as a server does that decides from files.
+/// Accepts routes of rows too, as a server for files does.
 #[derive(Default)]
 struct Offline(Vec<String>);
 
-impl TakeRows for Offline {
+impl RowSink for Offline {
     fn row(&mut self, id: Option<&str>) {
         self.0.push(id.unwrap_or("-").to_owned());
     }
@@ -234,12 +237,12 @@ impl TakeRows for Offline {
         self.0.push(name.to_owned());
     }
 
-    fn takes_ways(&self) -> bool {
+    fn accepts_routes(&self) -> bool {
         true
     }
 
-    fn way(&mut self, way: flyball_core::Way<'_>) {
-        self.0.push(format!("{way:?}"));
+    fn route(&mut self, route: flyball_core::RowRoute<'_>) {
+        self.0.push(format!("{route:?}"));
     }
 }
 

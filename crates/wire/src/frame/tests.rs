@@ -1,4 +1,4 @@
-//! Frames that are whole, cut, odd, too large, and in pieces of every size.
+//! Frames that are whole, truncated, odd, too large, and in chunks of every size.
 
 use super::*;
 use proptest::prelude::*;

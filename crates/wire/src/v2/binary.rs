@@ -1,11 +1,12 @@
-//! Tensors as raw bytes: little-endian, row-major, no padding; BYTES elements as a u32 length and that many bytes.
-//! The same for the binary tensor extension of HTTP and for raw contents in gRPC.
+//! Tensors as raw bytes, for HTTP's binary extension and gRPC's raw contents.
+//!
+//! Little-endian, row-major, no padding; BYTES elements as a u32 length and that many bytes.
 
 use super::check::{Budget, Described};
 use bytes::{Bytes, BytesMut};
 use flyball_core::{DataType, Fault, Tensor, TensorData};
 
-/// Takes `bytes` as the elements of `tensor`; fixed-size elements are not copied.
+/// Uses `bytes` as the elements of `tensor`; fixed-size elements are not copied.
 pub(super) fn read(tensor: Described, bytes: Bytes, budget: &mut Budget) -> Result<Tensor, Fault> {
     budget.take_elements(&tensor)?;
     check_size(&tensor, bytes.len())?;
@@ -23,7 +24,7 @@ pub(super) fn read(tensor: Described, bytes: Bytes, budget: &mut Budget) -> Resu
     Ok(tensor.with(TensorData::Fixed(bytes)))
 }
 
-/// Whether a tensor can have so many bytes; for BYTES only its elements tell.
+/// Whether a tensor can have this many bytes; BYTES are checked by their elements.
 pub(super) fn check_size(tensor: &Described, bytes: usize) -> Result<(), Fault> {
     let Some(size) = tensor.datatype.size() else { return Ok(()) };
     if tensor.elements.checked_mul(size) == Some(bytes) {
@@ -66,7 +67,7 @@ fn read_strings(tensor: &Described, bytes: &[u8], budget: &mut Budget) -> Result
     }
 }
 
-/// One BYTES element. Models take strings, and strings are UTF-8; other bytes would be changed on the way.
+/// One BYTES element. Models take strings, which are UTF-8; other bytes would be changed on the way.
 pub(super) fn utf8(
     tensor: &Described,
     place: usize,
@@ -89,7 +90,7 @@ pub(super) fn size(data: &TensorData) -> usize {
     }
 }
 
-/// Appends the elements as they travel.
+/// Appends the elements in wire form.
 pub(super) fn write(data: &TensorData, out: &mut BytesMut) {
     match data {
         TensorData::Fixed(bytes) => out.extend_from_slice(bytes),

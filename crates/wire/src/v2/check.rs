@@ -1,5 +1,6 @@
-//! The checks that every form of a V2 request shares: names, shapes, datatypes, and what a request may cost in memory.
-//! All are made before anything is allocated for elements.
+//! The checks that every form of a V2 request shares, before elements are allocated.
+//!
+//! They cover names, shapes, datatypes and memory.
 
 use bytestring::ByteString;
 use flyball_core::{
@@ -7,13 +8,13 @@ use flyball_core::{
 };
 use std::collections::HashSet;
 
-/// What a list of strings costs for each element besides its text.
+/// The cost of a string list for each element besides its text.
 pub(super) const STRING_BYTES: usize = size_of::<String>();
 
-/// Axes that are kept at most. The configured limit is far below; this one only bounds what a hostile shape costs.
+/// Maximum stored axes. The configured limit is far lower; this one only bounds the cost of a hostile shape.
 const AXES_KEPT_MAX: usize = 64;
 
-/// A shape as it is read: how many axes were written, and as many of them as are kept.
+/// A parsed shape: the number of axes, and those that are stored.
 #[derive(Debug, Default)]
 pub(super) struct Axes {
     rank: usize,
@@ -29,7 +30,7 @@ impl Axes {
     }
 }
 
-/// A tensor's head, checked: its elements can be counted and its name is short enough to be repeated in a fault.
+/// A checked tensor header: its elements can be counted and its name is short enough for an error.
 #[derive(Debug)]
 pub(super) struct Described {
     pub(super) name: ByteString,
@@ -94,7 +95,7 @@ impl Described {
     }
 }
 
-/// Bytes that the request's tensors may still take.
+/// Bytes that the request's tensors may still use.
 pub(super) struct Budget {
     max: usize,
     left: usize,
@@ -108,7 +109,7 @@ impl Budget {
         Budget { max, left: max, region_max, region_left: region_max }
     }
 
-    /// Takes what the elements of `tensor` cost at least; the texts of strings are taken as they are read.
+    /// Takes the minimum cost of the elements; the texts of strings are taken as they are parsed.
     pub(super) fn take_elements(&mut self, tensor: &Described) -> Result<(), Fault> {
         let each = tensor.datatype.size().unwrap_or(STRING_BYTES);
         self.take(&tensor.name, tensor.elements.saturating_mul(each))
@@ -133,7 +134,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Whether so many bytes are left. Nothing is taken.
+    /// Checks that this many bytes remain, without taking them.
     pub(super) fn check(&self, name: &str, bytes: usize) -> Result<(), Fault> {
         if bytes <= self.left {
             return Ok(());
@@ -161,7 +162,7 @@ pub(super) fn check_name(what: &str, name: &str, limits: &RequestLimits) -> Resu
     )))
 }
 
-/// Up to this many names are compared with each other, which takes no memory; more go into a set.
+/// Up to this many names are compared pairwise without memory; more go into a set.
 const NAMES_COMPARED_MAX: usize = 32;
 
 pub(super) fn check_distinct<'n>(
@@ -199,7 +200,7 @@ pub(super) fn check_tensor_count(what: &str, count: usize, limits: &RequestLimit
     )))
 }
 
-/// Refuses an output that is to go back in two ways at once.
+/// Rejects an output with two destinations.
 pub(super) fn check_output(output: &RequestedOutput) -> Result<(), Fault> {
     if output.region.is_none() {
         return Ok(());

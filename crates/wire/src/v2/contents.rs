@@ -40,7 +40,7 @@ pub(super) fn read(
     Ok(tensor.with(data))
 }
 
-/// The one list that a datatype's elements may be in.
+/// The only list that may contain a datatype's elements.
 fn list_for(datatype: DataType) -> &'static str {
     match datatype {
         DataType::Bool => "bool_contents",

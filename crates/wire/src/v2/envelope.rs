@@ -1,7 +1,8 @@
-//! The JSON part of a request as it stands in the text. Tensor data stays raw here: its datatype may come after it,
-//! so it is read in a second pass. Keys may come in any order; unknown keys and parameters are ignored.
+//! The JSON part of a request, in one pass over the text.
 //!
-//! Texts without escapes are borrowed, and each tensor is handed on as soon as it is read: no list is made on the way.
+//! Tensor data stays raw here: its datatype may come after it, so it is parsed in a second pass. Keys may
+//! come in any order; unknown keys and parameters are ignored. Texts without escapes are borrowed, and each
+//! tensor is passed on as soon as it is read: no list is built.
 
 use super::check::Axes;
 use super::parameters::{Known, Parameter};
@@ -14,19 +15,19 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-/// Who takes the parts of a request, in the order of the text.
+/// Receives the parts of a request, in text order.
 pub(super) trait Parts<'t> {
     fn input(&mut self, input: Input<'t>) -> Result<(), Fault>;
     fn output(&mut self, output: Output<'t>) -> Result<(), Fault>;
 }
 
-/// Why a text is not a request: it is no such JSON, or a part was refused.
+/// Why a text is not a request: invalid JSON, or a rejected part.
 pub(super) enum Unread {
     Json(serde_json::Error),
     Part(Fault),
 }
 
-/// What stands beside the parts.
+/// The fields besides the parts.
 #[derive(Debug)]
 pub(super) struct Envelope<'t> {
     pub(super) id: Option<Text<'t>>,
@@ -34,7 +35,7 @@ pub(super) struct Envelope<'t> {
     pub(super) parameters: Known<'t>,
 }
 
-/// A text of its own type, because an `Option<Cow>` would not borrow.
+/// A separate text type, because an `Option<Cow>` would not borrow.
 #[derive(Debug, Deserialize)]
 pub(super) struct Text<'t>(#[serde(borrow)] pub(super) Cow<'t, str>);
 
@@ -59,7 +60,7 @@ pub(super) struct Output<'t> {
     pub(super) parameters: Option<TensorParameters<'t>>,
 }
 
-/// What is known of inputs and of outputs. Those that say nothing on the one side are not looked at there.
+/// The known parameters of inputs and outputs. Each side ignores those that do not concern it.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct TensorParameters<'t> {
     pub(super) binary_data_size: Option<usize>,
@@ -136,7 +137,7 @@ impl<'t> Envelope<'t> {
     }
 }
 
-/// Serde only carries errors of its own, so a part's fault waits in `refused`.
+/// Serde only carries its own errors, so a part's fault waits in `refused`.
 struct EnvelopeSeed<'s, P> {
     limits: &'s RequestLimits,
     parts: &'s mut P,
@@ -191,7 +192,7 @@ fn once<T, E: Error>(key: &'static str, slot: &mut Option<T>, value: T) -> Resul
     if slot.replace(value).is_some() { Err(E::duplicate_field(key)) } else { Ok(()) }
 }
 
-/// A list whose items are handed on one by one. It stops at its limit.
+/// A list whose items are passed on one by one. It stops at its limit.
 struct List<'s, T, F> {
     what: &'static str,
     max: usize,

@@ -1,5 +1,6 @@
-//! V2 over gRPC: one protobuf message in, one out. Raw tensors are slices of the message that came in; answers are
-//! always raw, which is what every known client reads.
+//! V2 over gRPC: one protobuf message in, one out.
+//!
+//! Raw tensors are slices of the request; responses are always raw, which every known client reads.
 
 use super::check::{Budget, Described, check_distinct, check_name};
 use super::infer_request::{self, Head, InferRequestReader, given};
@@ -17,11 +18,11 @@ use std::time::Duration;
 /// `ModelInfer`. The body is one message without its frame; everything else is in the message.
 #[derive(Clone, Debug, Default)]
 pub struct GrpcDialect {
-    /// Shared memory that tensors may lie in; none: it is switched off.
+    /// Registered shared memory; none: disabled.
     pub regions: Option<Arc<Regions>>,
 }
 
-/// What goes back over gRPC.
+/// The reply over gRPC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GrpcReply {
     /// A `ModelInferResponse` in its frame.
@@ -29,7 +30,7 @@ pub enum GrpcReply {
     Status {
         code: GrpcCode,
         text: Cow<'static, str>,
-        /// To be sent as `grpc-retry-pushback-ms`.
+        /// The value of `grpc-retry-pushback-ms`.
         retry_after_ms: Option<u64>,
     },
 }

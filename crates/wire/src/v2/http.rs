@@ -1,6 +1,6 @@
 //! V2 over HTTP: JSON bodies, and the binary tensor extension in both directions.
 //!
-//! Knows what the request's head said (model, length of the JSON part) and nothing of connections.
+//! Knows the request's head (model, length of the JSON part) and nothing of connections.
 
 use super::check::{Budget, Described, check_distinct, check_name, check_output};
 use super::envelope::{Envelope, Input, Output, Parts, Text, Unread};
@@ -17,25 +17,25 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The header that carries the length of the JSON part, in both directions.
+/// The header with the length of the JSON part, in both directions.
 const LENGTH_HEADER: &str = "Inference-Header-Content-Length";
 
 /// One V2 request over HTTP, as its head describes it.
 #[derive(Clone, Debug)]
 pub struct HttpDialect {
     pub model: ModelRef,
-    /// The value of `Inference-Header-Content-Length`, where the request has it.
+    /// The value of `Inference-Header-Content-Length`, if present.
     pub header_length: Option<usize>,
-    /// Shared memory that tensors may lie in; none: it is switched off.
+    /// Registered shared memory; none: disabled.
     pub regions: Option<Arc<Regions>>,
 }
 
-/// What goes back over HTTP.
+/// The reply over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpReply {
     pub status: u16,
     pub content_type: &'static str,
-    /// To be sent as `Inference-Header-Content-Length`: raw tensors follow the JSON part.
+    /// The value of `Inference-Header-Content-Length`: raw tensors follow the JSON part.
     pub header_length: Option<usize>,
     pub retry_after_s: Option<u64>,
     pub body: Bytes,
@@ -60,8 +60,8 @@ impl Dialect for HttpDialect {
         Some(Cow::Borrowed(&self.model))
     }
 
-    /// A key with escapes in it is not seen, and no known client writes one. A text of that name is taken for it: then the
-    /// body is parsed, which is never wrong.
+    /// Misses a key with escapes, which no known client writes. A text of that name counts too: then the body
+    /// is parsed, which is always correct.
     fn mentions(&self, body: &Bytes, parameter: &str) -> bool {
         let json = &body[..self.header_length.unwrap_or(body.len()).min(body.len())];
         let quoted = |text: &str, at: usize| {
@@ -144,21 +144,21 @@ impl Dialect for HttpDialect {
     }
 }
 
-/// The outputs that follow the JSON part.
+/// The outputs after the JSON part.
 fn raw<'a>(answer: &Answer<'a>) -> impl Iterator<Item = &'a TensorData> {
     answer.each().filter(|(_, place)| place.raw).map(|(tensor, _)| &tensor.data)
 }
 
-/// What the JSON part of a raw answer takes, roughly; it may take more.
+/// The approximate size of a raw response's JSON part; it may be larger.
 const JSON_BYTES: usize = 256;
 
-/// Rounded up, because who comes too early is refused again; and 0 would say "at once".
+/// Rounded up, because an early retry is rejected again; and 0 would mean "at once".
 pub(crate) fn whole_seconds(wait: Duration) -> u64 {
     (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 
 impl HttpDialect {
-    /// A request without a JSON part. Which tensor its body is, only the model tells.
+    /// A request without a JSON part. Only the model knows which tensor its body is.
     fn raw_binary(&self, body: &Bytes, inputs: Vec<Tensor>) -> InferRequest {
         InferRequest {
             model: self.model.clone(),
@@ -183,7 +183,7 @@ impl HttpDialect {
     }
 }
 
-/// Reads inputs one after the other; raw tensors lie behind the JSON part in the order of their inputs.
+/// Parses inputs in order; raw tensors follow the JSON part in the same order.
 struct Tensors<'d> {
     dialect: &'d HttpDialect,
     limits: &'d RequestLimits,
@@ -272,7 +272,7 @@ impl Tensors<'_> {
     }
 }
 
-/// A slice of the request's text, or, where the text has escapes, a copy without them.
+/// A slice of the request's text, or a copy if it has escapes.
 fn shared_text(text: &ByteString, part: Text<'_>) -> ByteString {
     match part.0 {
         Cow::Borrowed(slice) => text.slice_ref(slice),
@@ -290,7 +290,7 @@ fn not_json(text: &str, error: &serde_json::Error) -> Fault {
     Fault::malformed(format!("the JSON part does not parse: {error}"))
 }
 
-/// Whether the parser stopped at the `NaN` or `Infinity` that several languages write by default.
+/// Whether the parser stopped at `NaN` or `Infinity`, which several languages write by default.
 fn names_a_non_number(text: &str, error: &serde_json::Error) -> bool {
     let line = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default().as_bytes();
     let start = error.column().saturating_sub(2).min(line.len());

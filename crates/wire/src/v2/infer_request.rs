@@ -1,6 +1,7 @@
-//! Reads a `ModelInferRequest` straight from its bytes: names and raw tensors are slices of them, and no message is
-//! built on the way. Limits are checked as fields are met: two bytes of message can ask for a whole tensor's head, so a
-//! body limit alone does not bound memory.
+//! Parses a `ModelInferRequest` straight from its bytes, without building a message.
+//!
+//! Names and raw tensors are slices. Limits are checked as fields come: two bytes of message can request a
+//! whole tensor header, so a body limit alone does not bound memory.
 
 use super::check::{Axes, STRING_BYTES, check_name, check_output, check_tensor_count};
 use super::parameters::{self, Known, Parameter};
@@ -39,10 +40,10 @@ const DOUBLE_PARAM: u32 = 4;
 const UINT64_PARAM: u32 = 5;
 const BYTES_CONTENTS: u32 = 8;
 
-/// Bytes that one axis takes at most: an int64 as a varint.
+/// Maximum bytes of one axis: an int64 as a varint.
 const AXIS_BYTES_MAX: usize = 10;
 
-/// What stands in the message itself, and how many parts it has.
+/// The message's own fields, and the number of its parts.
 #[derive(Default)]
 pub(super) struct Head<'m> {
     pub(super) model_name: ByteString,
@@ -60,7 +61,7 @@ pub(super) struct Input<'m> {
     pub(super) datatype: &'m str,
     pub(super) axes: Axes,
     pub(super) shared: Shared<'m>,
-    /// Encoded `InferTensorContents`. Protobuf merges them, where there are several.
+    /// Encoded `InferTensorContents`. Protobuf merges several.
     contents: SmallVec<[&'m [u8]; 1]>,
 }
 
@@ -146,7 +147,7 @@ impl<'m> InferRequestReader<'m> {
             return Err(Fault::malformed(text));
         }
         for axis in varints {
-            // An int64 travels as the varint of its two's complement.
+            // An int64 is encoded as the varint of its two's complement.
             axes.push(axis?.cast_signed());
         }
         Ok(())
@@ -177,7 +178,7 @@ impl<'m> InferRequestReader<'m> {
         Ok(output)
     }
 
-    /// An entry of a map of parameters.
+    /// An entry of a parameter map.
     fn parameter<'f>(&mut self, field: &Field<'f>) -> Result<(&'f str, Parameter<'f>), Fault> {
         self.parameters += 1;
         check_tensor_count("parameters", self.parameters, self.limits)?;
@@ -185,7 +186,7 @@ impl<'m> InferRequestReader<'m> {
         entry(field.bytes().map_err(wrong_type)?)
     }
 
-    /// An input's typed contents, where it has any.
+    /// An input's typed contents, if any.
     pub(super) fn contents(&mut self, input: &Input<'_>) -> Result<Option<InferTensorContents>, Fault> {
         let mut contents = None;
         for part in &input.contents {
@@ -241,7 +242,7 @@ fn entry(message: &[u8]) -> Result<(&str, Parameter<'_>), Fault> {
     Ok((key, value))
 }
 
-/// The last field of a oneof is the one that counts.
+/// The last field of a oneof counts.
 fn choose<'m>(choice: &Field<'m>, before: Parameter<'m>) -> Result<Parameter<'m>, Fault> {
     match choice.tag {
         BOOL_PARAM => choice.varint().map(|flag| Parameter::Flag(flag != 0)),
@@ -256,7 +257,7 @@ fn choose<'m>(choice: &Field<'m>, before: Parameter<'m>) -> Result<Parameter<'m>
     }
 }
 
-/// Keeps a tensor's parameter if it is about shared memory.
+/// Stores a tensor's parameter if it concerns shared memory.
 fn share<'m>((key, given): (&str, Parameter<'m>), shared: &mut Shared<'m>) {
     match key {
         "shared_memory_region" => shared.region = Some(given),
@@ -266,8 +267,9 @@ fn share<'m>((key, given): (&str, Parameter<'m>), shared: &mut Shared<'m>) {
     }
 }
 
-/// The model that a message names. Only the fields' heads are read, and tensors are stepped over; all of them, because the
-/// last name in a message is the one that counts.
+/// The model that a message names, reading only field headers.
+///
+/// Tensors are skipped, but all fields are visited, because the last name in a message counts.
 pub(super) fn peek_model(message: &Bytes) -> Option<ModelRef> {
     let (mut name, mut version) = (None, None);
     for field in Fields::of(message) {
@@ -281,7 +283,7 @@ pub(super) fn peek_model(message: &Bytes) -> Option<ModelRef> {
     Some(ModelRef { name: name?, version })
 }
 
-/// Whether a message has this request parameter. One that cannot be read has it, so that it is parsed, and refused for that.
+/// Whether a message has this parameter. True for a malformed one, so that parsing rejects it.
 pub(super) fn mentions(message: &Bytes, parameter: &str) -> bool {
     let has = |field: Result<Field<'_>, Fault>| -> Result<bool, Fault> {
         let field = field?;
@@ -290,7 +292,7 @@ pub(super) fn mentions(message: &Bytes, parameter: &str) -> bool {
     Fields::of(message).any(|field| has(field).unwrap_or(true))
 }
 
-/// Protobuf cannot tell an empty string from none.
+/// Protobuf cannot distinguish an empty string from none.
 pub(super) fn given(text: ByteString) -> Option<ByteString> {
     (!text.is_empty()).then_some(text)
 }

@@ -1,11 +1,11 @@
-//! Writes a `ModelInferResponse` with raw contents, in its gRPC frame, straight into a buffer.
+//! Encodes a `ModelInferResponse` with raw contents, in its gRPC frame, straight into a buffer.
 
 use super::binary;
 use crate::frame;
 use crate::proto::inference::InferParameter;
 use crate::proto::inference::infer_parameter::ParameterChoice;
 use bytes::{BufMut, BytesMut};
-use flyball_core::{Answer, Fault, FaultKind, Place, Stage, Tensor};
+use flyball_core::{Answer, Fault, FaultKind, OutputSlot, Stage, Tensor};
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, int64, key_len};
 
@@ -53,7 +53,7 @@ pub(super) fn write(answer: &Answer<'_>, out: &mut BytesMut) -> Result<(), Fault
     })
 }
 
-/// Bytes that the frame takes.
+/// The size of the frame in bytes.
 pub(super) fn size(answer: &Answer<'_>) -> usize {
     let outputs = answer.each().map(|(tensor, place)| {
         field_size(OUTPUTS, output_size(tensor, place)) + field_size(RAW_CONTENTS, raw_size(tensor, place))
@@ -65,7 +65,7 @@ pub(super) fn size(answer: &Answer<'_>) -> usize {
         + outputs.sum::<usize>()
 }
 
-fn output_size(tensor: &Tensor, place: &Place) -> usize {
+fn output_size(tensor: &Tensor, place: &OutputSlot) -> usize {
     let parameters = region_parameters(tensor, place);
     let parameters = parameters.map(|(key, value)| field_size(OUTPUT_PARAMETERS, entry_size(key, &value)));
     parameters.sum::<usize>()
@@ -74,16 +74,15 @@ fn output_size(tensor: &Tensor, place: &Place) -> usize {
         + int64::encoded_len_packed(OUTPUT_SHAPE, &tensor.shape)
 }
 
-/// An output in shared memory has an entry among the raw contents too, an empty one: clients find an output's entry by its
-/// number.
-fn raw_size(tensor: &Tensor, place: &Place) -> usize {
+/// An output in shared memory has an empty raw entry too: clients find an output's entry by its index.
+fn raw_size(tensor: &Tensor, place: &OutputSlot) -> usize {
     if place.region.is_some() { 0 } else { binary::size(&tensor.data) }
 }
 
-/// Says where an output in shared memory lies.
+/// The parameters that locate an output in shared memory.
 fn region_parameters(
     tensor: &Tensor,
-    place: &Place,
+    place: &OutputSlot,
 ) -> impl Iterator<Item = (&'static str, InferParameter)> + use<> {
     let parameters = place.region.as_ref().map(|span| {
         let number = |number: u64| ParameterChoice::Int64Param(i64::try_from(number).unwrap_or(i64::MAX));
@@ -101,12 +100,12 @@ fn entry_size(key: &str, value: &InferParameter) -> usize {
     text_size(ENTRY_KEY, key) + field_size(ENTRY_VALUE, value.encoded_len())
 }
 
-/// A length-delimited field with all that belongs to it.
+/// The size of a length-delimited field with its header.
 fn field_size(tag: u32, length: usize) -> usize {
     key_len(tag) + encoded_len_varint(length as u64) + length
 }
 
-/// An empty text is not written.
+/// Omits an empty text.
 fn text_size(tag: u32, text: &str) -> usize {
     if text.is_empty() { 0 } else { field_size(tag, text.len()) }
 }

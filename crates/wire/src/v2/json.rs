@@ -1,15 +1,17 @@
-//! Answers and refusals in JSON, written straight into one buffer. Floats take their shortest form that reads back to
-//! the same value; what JSON cannot say is a fault, never `null`.
+//! Responses and errors in JSON, written straight into one buffer.
+//!
+//! Floats use the shortest form that parses back to the same value; a value that JSON cannot represent is a
+//! fault, never `null`.
 
 use super::binary;
 use bytes::{BufMut, Bytes, BytesMut};
-use flyball_core::{Answer, DataType, Fault, FaultKind, Place, Stage, Tensor, TensorData};
+use flyball_core::{Answer, DataType, Fault, FaultKind, OutputSlot, Stage, Tensor, TensorData};
 use serde::Serialize;
 
 const BINARY_ADVICE: &str = "ask for it as binary data (outputs[].parameters.binary_data or \
                              parameters.binary_data_output) or over gRPC";
 
-/// The JSON part of an answer.
+/// The JSON part of a response.
 pub(super) fn write_answer(answer: &Answer<'_>, out: &mut BytesMut) -> Result<(), Fault> {
     out.extend_from_slice(b"{\"model_name\":");
     write_value(answer.model, out)?;
@@ -30,12 +32,12 @@ pub(super) fn write_answer(answer: &Answer<'_>, out: &mut BytesMut) -> Result<()
     Ok(())
 }
 
-/// What stands around an output's texts and numbers, at most: keys, brackets, a size in bytes.
+/// Maximum bytes around an output's texts and numbers: keys, brackets, a size.
 const OUTPUT_BYTES: usize = 128;
 /// One number of a shape, with its comma.
 const AXIS_BYTES: usize = 21;
 
-/// Bytes that the JSON part takes at most.
+/// Maximum size of the JSON part.
 pub(super) fn size_max(answer: &Answer<'_>) -> usize {
     let outputs = answer.each().map(|(tensor, place)| {
         let data = if place.region.is_some() || place.raw { 0 } else { data_size_max(tensor) };
@@ -62,13 +64,13 @@ fn data_size_max(tensor: &Tensor) -> usize {
         DataType::Fp32 => (4, 17),
         DataType::Uint64 | DataType::Int64 => (8, 21),
         DataType::Fp64 => (8, 25),
-        // JSON does not carry these: writing them fails at once.
+        // JSON does not support these: writing them fails at once.
         DataType::Fp16 | DataType::Bf16 | DataType::Bytes => (1, 0),
     };
     bytes / size * width
 }
 
-/// A text with its quotes, exactly.
+/// The exact size of a text with its quotes.
 fn text_size(text: &str) -> usize {
     let byte = |byte: u8| match byte {
         b'"' | b'\\' => 2,
@@ -78,7 +80,7 @@ fn text_size(text: &str) -> usize {
     2 + text.bytes().map(byte).sum::<usize>()
 }
 
-/// `{"error": text}`, the body of every refusal.
+/// `{"error": text}`, the body of every error.
 pub(crate) fn error_body(text: &str) -> Bytes {
     let mut out = BytesMut::with_capacity(text.len() + 16);
     out.extend_from_slice(b"{\"error\":");
@@ -89,7 +91,7 @@ pub(crate) fn error_body(text: &str) -> Bytes {
     out.freeze()
 }
 
-fn write_output(tensor: &Tensor, place: &Place, out: &mut BytesMut) -> Result<(), Fault> {
+fn write_output(tensor: &Tensor, place: &OutputSlot, out: &mut BytesMut) -> Result<(), Fault> {
     out.extend_from_slice(b"{\"name\":");
     write_value(&*tensor.name, out)?;
     out.extend_from_slice(b",\"datatype\":\"");
@@ -97,7 +99,8 @@ fn write_output(tensor: &Tensor, place: &Place, out: &mut BytesMut) -> Result<()
     out.extend_from_slice(b"\",\"shape\":");
     write_value(tensor.shape.as_slice(), out)?;
     if place.region.is_some() {
-        // Without parameters, as Triton has it: its C++ client looks for binary_data_size wherever there are some.
+        // Without parameters, as in Triton: its C++ client looks for binary_data_size wherever there are
+        // some.
         out.put_u8(b'}');
     } else if place.raw {
         out.extend_from_slice(b",\"parameters\":{\"binary_data_size\":");
@@ -163,7 +166,7 @@ fn write_list<const SIZE: usize, T: Serialize>(
 }
 
 fn write_value<T: Serialize + ?Sized>(value: &T, out: &mut BytesMut) -> Result<(), Fault> {
-    // Writing numbers and strings into memory does not fail; the fault is here so that it need not be believed.
+    // Writing numbers and strings into memory cannot fail; the fault avoids relying on it.
     serde_json::to_writer(out.writer(), value)
         .map_err(|error| not_representable(format!("the answer cannot be written as JSON: {error}")))
 }

@@ -1,7 +1,7 @@
-//! Tensor data in JSON: nested or flat lists, read straight into little-endian bytes (or strings) without a tree.
+//! Tensor data in JSON: nested or flat lists, parsed straight into little-endian bytes or strings.
 //!
-//! The text was found to be JSON before it comes here, so the scan only tells brackets from elements; it must still
-//! never trust a count, and never panic.
+//! The text is known to be valid JSON, so the scan only separates brackets from elements; it must still never
+//! trust a count, and never panic.
 
 use super::check::{Budget, Described};
 use flyball_core::{DataType, Fault, TensorData};
@@ -39,7 +39,8 @@ fn fixed<const SIZE: usize>(
     text: &str,
     element: impl Fn(&str) -> Option<[u8; SIZE]>,
 ) -> Result<TensorData, Fault> {
-    // An element takes at least two characters of text, so a shape cannot claim more memory than the text backs.
+    // An element takes at least two characters of text, so a shape cannot claim more memory than the text
+    // backs.
     let mut bytes = Vec::with_capacity(tensor.elements.min(text.len() / 2 + 1) * SIZE);
     walk(tensor, text, |place, token| {
         let value = element(token).ok_or_else(|| wrong_element(tensor, place, token))?;
@@ -69,7 +70,7 @@ fn is_number(token: &str) -> bool {
     matches!(token.as_bytes().first(), Some(b'-' | b'0'..=b'9'))
 }
 
-/// The nearest double, exactly: Rust's own parser rounds correctly. Decimals beyond the doubles are not finite.
+/// The nearest double, exactly: Rust's parser rounds correctly. Decimals beyond the doubles are not finite.
 fn float(token: &str) -> Option<f64> {
     is_number(token).then_some(())?;
     token.parse().ok().filter(|value: &f64| value.is_finite())
@@ -95,7 +96,7 @@ fn wrong_element(tensor: &Described, place: usize, token: &str) -> Fault {
     ))
 }
 
-/// What an element of this type may be, in words.
+/// The allowed elements of this type, in words.
 pub(super) fn allowed(datatype: DataType) -> &'static str {
     match datatype {
         DataType::Bool => "true or false",
@@ -114,8 +115,10 @@ pub(super) fn allowed(datatype: DataType) -> &'static str {
     }
 }
 
-/// Visits the elements of `text` in order. Data is either flat, or nested exactly as the shape says: a nesting that
-/// merely has the right count is most often a transposed matrix, and would give a wrong answer in silence.
+/// Visits the elements of `text` in order.
+///
+/// Data is either flat, or nested exactly as the shape: a nesting that merely has the right count is most
+/// often a transposed matrix, and would silently give a wrong result.
 fn walk<'t>(
     tensor: &Described,
     text: &'t str,
@@ -171,11 +174,11 @@ fn walk<'t>(
     if elements == tensor.elements { Ok(()) } else { Err(tensor.wrong_count(elements)) }
 }
 
-/// Deeper than any rank that the limits allow.
+/// Deeper than any allowed rank.
 const NESTING_MAX: usize = 65;
 
-/// The element that starts at `at`: a string up to its closing quote, anything else up to what ends it. Of an object
-/// only the start is needed, because no datatype takes one.
+/// The element that starts at `at`: a string up to its closing quote, anything else up to its end. For an
+/// object only the start is needed, because no datatype accepts one.
 fn token(text: &str, at: usize) -> &str {
     let bytes = text.as_bytes();
     let mut end = at + 1;

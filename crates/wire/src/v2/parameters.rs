@@ -1,4 +1,4 @@
-//! The parameters of requests and tensors that change how they are served, the same over HTTP and gRPC.
+//! Request and tensor parameters that affect serving, equal for HTTP and gRPC.
 
 use flyball_core::{Fault, Priority};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -6,27 +6,27 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-/// A parameter's value, as far as any parameter that is read here has use for it.
+/// A parameter's value, in the types that known parameters use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Parameter<'t> {
     Whole(u64),
     Flag(bool),
     Text(Cow<'t, str>),
-    /// Anything else. It is refused by name, once the request has been read.
+    /// Anything else. Rejected by name, once the request is parsed.
     Other,
 }
 
-/// The parameters of a whole request that are known here.
+/// The known parameters of a whole request.
 #[derive(Debug, Default)]
 pub(super) struct Known<'t> {
     pub(super) timeout: Option<Parameter<'t>>,
     pub(super) priority: Option<Parameter<'t>>,
-    /// `sequence_id`, `sequence_start` or `sequence_end`, where one says something.
+    /// `sequence_id`, `sequence_start` or `sequence_end` has a value.
     pub(super) in_sequence: bool,
 }
 
 impl Known<'_> {
-    /// How long the caller waits, and how urgent the request is.
+    /// The caller's timeout and the request's priority.
     pub(super) fn check(&self) -> Result<(Option<Duration>, Priority), Fault> {
         if self.in_sequence {
             return Err(Fault::not_offered(
@@ -39,7 +39,7 @@ impl Known<'_> {
 }
 
 impl Parameter<'_> {
-    /// 0, false or an empty text: what clients send where they have nothing to say.
+    /// 0, false or an empty text: what clients send for no value.
     pub(super) fn is_nothing(&self) -> bool {
         match self {
             Parameter::Whole(number) => *number == 0,
@@ -71,7 +71,7 @@ fn priority(given: Option<&Parameter<'_>>) -> Result<Priority, Fault> {
     }
 }
 
-/// `classification` of an output: how many classes; 0 is the tensor itself.
+/// `classification` of an output: the number of classes; 0 is the tensor itself.
 pub(super) fn classes(output: &str, given: Option<&Parameter<'_>>) -> Result<u32, Fault> {
     match given {
         None => Ok(0),

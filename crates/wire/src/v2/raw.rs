@@ -1,12 +1,13 @@
-//! Raw tensors without a request around them: what another program hands over to a model that it runs itself. The same
-//! checks and limits as for a request's.
+//! Raw tensors without a request, for programs that run a model themselves.
+//!
+//! The same checks and limits as for a request's.
 
 use super::binary;
 use super::check::{Axes, Budget, Described, check_tensor_count};
 use bytes::{Bytes, BytesMut};
 use flyball_core::{Fault, RequestLimits, Tensor};
 
-/// A tensor's name, datatype and shape, and its elements as they travel.
+/// A tensor's name, datatype and shape, and its elements in wire form.
 pub type RawTensor = (String, String, Vec<i64>, Bytes);
 
 pub fn read_raw(given: Vec<RawTensor>, limits: &RequestLimits) -> Result<Vec<Tensor>, Fault> {

@@ -1,5 +1,6 @@
-//! Tensors in system shared memory, the same over HTTP and gRPC: where an input is read from, and where an output is put
-//! instead of into the answer.
+//! Tensors in system shared memory, equal for HTTP and gRPC.
+//!
+//! Locates where an input is read from, and where an output is written instead of the response.
 
 use super::binary;
 use super::check::{Budget, Described};
@@ -8,7 +9,7 @@ use crate::regions::Regions;
 use bytes::BytesMut;
 use flyball_core::{Answer, Fault, RegionSpan, Stage, Tensor, TensorData};
 
-/// What a tensor's parameters say about shared memory.
+/// A tensor's shared-memory parameters.
 #[derive(Debug, Default)]
 pub(super) struct Shared<'t> {
     pub(super) region: Option<Parameter<'t>>,
@@ -17,7 +18,7 @@ pub(super) struct Shared<'t> {
 }
 
 impl Shared<'_> {
-    /// The part of a region that is meant, where one is. `what` and `name` say whose parameters these are.
+    /// The referenced span of a region, if any. `what` and `name` identify the tensor in errors.
     pub(super) fn span(
         &self,
         what: &str,
@@ -50,7 +51,7 @@ impl Shared<'_> {
     }
 }
 
-/// The tensor that lies in a region. Its size is checked before anything is copied.
+/// Reads the tensor from a region. Its size is checked before anything is copied.
 pub(super) fn read(tensor: Described, span: &RegionSpan, budget: &mut Budget) -> Result<Tensor, Fault> {
     let bytes = usize::try_from(span.bytes()).unwrap_or(usize::MAX);
     binary::check_size(&tensor, bytes)?;
@@ -60,7 +61,7 @@ pub(super) fn read(tensor: Described, span: &RegionSpan, budget: &mut Budget) ->
     binary::read(tensor, bytes, budget)
 }
 
-/// Puts the outputs of an answer that go into regions there. None is written before all are known to fit.
+/// Writes the outputs that go into regions. None is written before all are known to fit.
 pub(super) fn write_outputs(answer: &Answer<'_>) -> Result<(), Fault> {
     for (tensor, span) in placed(answer) {
         let bytes = binary::size(&tensor.data);

@@ -1,5 +1,6 @@
-//! `ModelStreamInfer`, as Triton has it: each request and each answer is that of `ModelInfer`, the answer wrapped in a message
-//! that may hold an error instead. It knows one request; the stream is the transport's.
+//! `ModelStreamInfer`, as in Triton: requests and responses of `ModelInfer`, wrapped.
+//!
+//! The wrapper may contain an error instead. Knows one request; the transport owns the stream.
 
 use super::grpc::{GrpcDialect, GrpcReply};
 use crate::fields::Fields;
@@ -15,20 +16,20 @@ use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::LazyLock;
 
-/// The field of `ModelStreamInferResponse` that holds the answer.
+/// The field of `ModelStreamInferResponse` with the response.
 const INFER_RESPONSE: u32 = 2;
 // Field numbers of ModelInferRequest.
 const MODEL_NAME: u32 = 1;
 const MODEL_VERSION: u32 = 2;
 const ID: u32 = 3;
-/// Every answer says whether it is its request's last; a model here has one.
+/// Every response states whether it is its request's last; a model here has one.
 const FINAL: &str = "triton_final_response";
 
 /// One request of a stream.
 #[derive(Clone, Debug, Default)]
 pub struct StreamDialect {
     unary: GrpcDialect,
-    /// What the request calls itself, so that an error can say whose it is.
+    /// The request's identification, for errors.
     named: RefCell<Named>,
 }
 
@@ -39,7 +40,7 @@ struct Named {
     id: ByteString,
 }
 
-/// What goes back for one request of a stream, in its frame.
+/// The reply to one request of a stream, in its frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamReply {
     Answer(Bytes),
@@ -91,7 +92,7 @@ impl Dialect for StreamDialect {
                 return Ok(StreamReply::Fault { message: self.error("the request was refused"), status });
             }
         };
-        // Fields may come in any order, so the flag stands behind what was written without it.
+        // Fields may come in any order, so the flag follows what was written without it.
         let length = unary.len() + FINAL_FLAG.len();
         out.reserve(frame::HEAD_BYTES + 2 * KEY_BYTES_MAX + length);
         let framed = frame::write(out, |out| {
@@ -102,7 +103,7 @@ impl Dialect for StreamDialect {
         });
         if framed.is_none() {
             out.clear();
-            let text = "the answer is larger than a gRPC message can be";
+            let text = "the response is larger than a gRPC message can be";
             return Err(Fault::new(FaultKind::AnswerNotRepresentable, Stage::Respond, text));
         }
         Ok(StreamReply::Answer(out.split().freeze()))
@@ -139,7 +140,7 @@ impl StreamDialect {
 }
 
 impl Named {
-    /// As far as a request that could not be read says it. A name that is longer than names may be is not repeated.
+    /// The identification of a request that could not be parsed. Omits a name that is too long.
     fn glimpsed(body: &Bytes, bytes_max: usize) -> Named {
         let mut named = Named::default();
         for field in Fields::of(body).map_while(Result::ok) {

@@ -1,4 +1,4 @@
-//! What the three forms of V2 take, refuse and write; only through the public dialects.
+//! What the three forms of V2 accept, reject and write; only through the public dialects.
 
 mod dialects_agree;
 mod grpc;
@@ -13,7 +13,7 @@ mod stream;
 use super::{GrpcDialect, HttpDialect, HttpReply};
 use bytes::{Bytes, BytesMut};
 use flyball_core::{
-    Answer, Dialect, Fault, InferRequest, ModelRef, Place, RequestLimits, Tensor, TensorData,
+    Answer, Dialect, Fault, InferRequest, ModelRef, OutputSlot, RequestLimits, Tensor, TensorData,
 };
 
 const LIMITS: RequestLimits = RequestLimits::for_body(1 << 20);
@@ -30,14 +30,14 @@ fn parse_json(body: &str) -> Result<InferRequest, Fault> {
     parse(&http(None), &Bytes::copy_from_slice(body.as_bytes()))
 }
 
-/// Writes an answer with these outputs, each raw or not.
+/// Encodes a response with these outputs, each raw or not.
 fn answer<D: Dialect>(
     dialect: &D,
     id: Option<&str>,
     outputs: Vec<(Tensor, bool)>,
 ) -> Result<D::Reply, Fault> {
     let places: Vec<_> =
-        (0..).zip(&outputs).map(|(output, &(_, raw))| Place { output, raw, region: None }).collect();
+        (0..).zip(&outputs).map(|(output, &(_, raw))| OutputSlot { output, raw, region: None }).collect();
     let outputs: Vec<_> = outputs.into_iter().map(|(tensor, _)| tensor).collect();
     let answer = Answer { model: "fraud", version: "1", id, outputs: &outputs, places: &places };
     let mut out = BytesMut::new();
@@ -46,7 +46,7 @@ fn answer<D: Dialect>(
     reply
 }
 
-/// A JSON part and the raw tensors behind it.
+/// A JSON part followed by raw tensors.
 fn parse_binary(json: &str, raw: &[u8]) -> Result<InferRequest, Fault> {
     let body = [json.as_bytes(), raw].concat();
     parse(&http(Some(json.len())), &body.into())

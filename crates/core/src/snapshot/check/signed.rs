@@ -1,15 +1,15 @@
 //! The faults of a document's signatures, candidate and origin. Signatures are not verified here: that needs keys.
 
 use super::super::{GENERATION_MAX, PACKAGES_MAX, VERSION_NUMBER_MAX};
-use super::{Check, NAME_ALLOWED, join, sound_name};
+use super::{Check, NAME_ALLOWED, is_valid_name, join};
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 
 impl Check {
-    /// Where an index comes from, and what for.
+    /// Checks the registry and environment of an index.
     pub(super) fn origin(&mut self, root: &Map<String, Value>) {
         let environment = root.get("environment").filter(|value| !value.is_null());
-        self.string("environment", environment, NAME_ALLOWED, sound_name);
+        self.string("environment", environment, NAME_ALLOWED, is_valid_name);
         let Some(registry) = root.get("registry").filter(|value| !value.is_null()) else { return };
         let Some(registry) = self.object("registry", registry, &["sequence", "hash"], &[]) else { return };
         self.integer("registry.sequence", registry.get("sequence"), 0..=GENERATION_MAX);
@@ -35,7 +35,7 @@ impl Check {
         self.plain_object(&join(path, "release"), signed.get("release"));
     }
 
-    /// `taken` are the numbers of the deployment's own versions.
+    /// `taken` contains the numbers of the deployment's own versions.
     pub(super) fn candidate<'v>(&mut self, root: &'v Map<String, Value>, mut taken: HashSet<&'v str>) {
         let Some(candidate) = root.get("candidate").filter(|value| !value.is_null()) else { return };
         let keys = ["share", "shadow", "versions"];
@@ -56,7 +56,7 @@ impl Check {
     }
 
     fn version_of_registry(&mut self, path: &str, owner: &Map<String, Value>) {
-        self.string(&join(path, "name"), owner.get("name"), NAME_ALLOWED, sound_name);
+        self.string(&join(path, "name"), owner.get("name"), NAME_ALLOWED, is_valid_name);
         self.integer(&join(path, "version"), owner.get("version"), 1..=VERSION_NUMBER_MAX);
     }
 

@@ -1,14 +1,14 @@
-//! The functions of the language, and `in`: what they take and what they give.
+//! The functions of the language and `in`: argument and result types.
 
 use super::check::{ALLOWED, Checked, Checker, a};
 use super::eval::whole;
-use super::node::{Instant, Real, TextTest, TimePart, Truth, Typed, Whole, Words};
+use super::node::{BoolExpr, FloatExpr, IntExpr, TextExpr, TextTest, TimeExpr, TimePart, Typed};
 use crate::nearest::did_you_mean;
 use cel::common::ast::{Expr as Tree, IdedExpr};
 use regex::{Regex, RegexBuilder};
 use std::sync::Arc;
 
-/// Of a compiled pattern; patterns that need more would be slow as well.
+/// Maximum size of a compiled pattern; larger ones would also be slow.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
 const FUNCTIONS: [&str; 5] = ["has", "size", "int", "double", "timestamp"];
@@ -34,14 +34,14 @@ impl Checker<'_> {
     pub(super) fn function(&self, tree: &IdedExpr, name: &str, arguments: &[IdedExpr]) -> Checked<Typed> {
         match (name, arguments) {
             ("has", [of]) => self.has(of),
-            ("size", [of]) => Ok(Typed::Int(Whole::Size(self.words(of, "size")?))),
+            ("size", [of]) => Ok(Typed::Int(IntExpr::Size(self.words(of, "size")?))),
             ("int", [of]) => match self.typed(of)? {
                 Typed::Int(of) => Ok(Typed::Int(of)),
-                Typed::Float(of) => Ok(Typed::Int(Whole::Truncate(Box::new(of)))),
+                Typed::Float(of) => Ok(Typed::Int(IntExpr::Truncate(Box::new(of)))),
                 other => self.fault(of, format!("int() takes a number, not {}", a(&other))),
             },
             ("double", [of]) => match self.typed(of)? {
-                Typed::Int(of) => Ok(Typed::Float(Real::FromInt(Box::new(of)))),
+                Typed::Int(of) => Ok(Typed::Float(FloatExpr::FromInt(Box::new(of)))),
                 Typed::Float(of) => Ok(Typed::Float(of)),
                 other => self.fault(of, format!("double() takes a number, not {}", a(&other))),
             },
@@ -64,20 +64,20 @@ impl Checker<'_> {
         if let Some((_, test)) = TEXT_TESTS.iter().find(|(known, _)| *known == name) {
             let [part] = arguments else { return self.fault(tree, format!("{name}() takes one text")) };
             let both = (self.words(target, name)?, self.words(part, name)?);
-            return Ok(Typed::Bool(Truth::TextTest(*test, Box::new(both))));
+            return Ok(Typed::Bool(BoolExpr::TextTest(*test, Box::new(both))));
         }
         if let Some((_, part)) = TIME_PARTS.iter().find(|(known, _)| *known == name) {
             if !arguments.is_empty() {
-                return self.fault(tree, format!("{name}() takes nothing: times are told in UTC"));
+                return self.fault(tree, format!("{name}() takes no argument: times are in UTC"));
             }
             return match self.typed(target)? {
-                Typed::Time(of) => Ok(Typed::Int(Whole::Part(*part, of))),
+                Typed::Time(of) => Ok(Typed::Int(IntExpr::Part(*part, of))),
                 other => self.fault(target, format!("{name}() is for times; this is {}", a(&other))),
             };
         }
         match (name, arguments) {
             ("matches", [pattern]) => self.matches(target, pattern),
-            ("size", []) => Ok(Typed::Int(Whole::Size(self.words(target, "size")?))),
+            ("size", []) => Ok(Typed::Int(IntExpr::Size(self.words(target, "size")?))),
             _ => {
                 let known =
                     TEXT_TESTS.iter().map(|(name, _)| *name).chain(TIME_PARTS.iter().map(|(name, _)| *name));
@@ -87,7 +87,7 @@ impl Checker<'_> {
         }
     }
 
-    fn words(&self, tree: &IdedExpr, function: &str) -> Checked<Words> {
+    fn words(&self, tree: &IdedExpr, function: &str) -> Checked<TextExpr> {
         match self.typed(tree)? {
             Typed::Text(words) => Ok(words),
             other => self.fault(tree, format!("{function}() takes texts, not {}", a(&other))),
@@ -96,30 +96,30 @@ impl Checker<'_> {
 
     fn has(&self, of: &IdedExpr) -> Checked<Typed> {
         match &of.expr {
-            Tree::Ident(name) if self.score && name == "score" => Ok(Typed::Bool(Truth::HasScore)),
-            Tree::Ident(name) => Ok(Typed::Bool(Truth::Has(self.known(of, name)?.slot))),
+            Tree::Ident(name) if self.score && name == "score" => Ok(Typed::Bool(BoolExpr::HasScore)),
+            Tree::Ident(name) => Ok(Typed::Bool(BoolExpr::Has(self.known(of, name)?.slot))),
             _ => self.fault(of, "has() takes the name of a field or feature"),
         }
     }
 
     fn matches(&self, target: &IdedExpr, pattern: &IdedExpr) -> Checked<Typed> {
         let words = self.words(target, "matches")?;
-        let Typed::Text(Words::Const(text)) = self.typed(pattern)? else {
+        let Typed::Text(TextExpr::Const(text)) = self.typed(pattern)? else {
             return self.fault(pattern, "matches() takes a pattern in quotes: x.matches('^4[0-9]{3}')");
         };
         match compiled(&text) {
-            Ok(regex) => Ok(Typed::Bool(Truth::Matches(Box::new((words, regex))))),
-            Err(why) => self.fault(pattern, format!("'{text}' is no pattern: {why}")),
+            Ok(regex) => Ok(Typed::Bool(BoolExpr::Matches(Box::new((words, regex))))),
+            Err(why) => self.fault(pattern, format!("'{text}' is not a valid pattern: {why}")),
         }
     }
 
     fn timestamp(&self, of: &IdedExpr) -> Checked<Typed> {
         let wanted =
             "timestamp() takes a time in quotes, as '2026-01-31T00:00:00Z', between the years 1678 and 2261";
-        let Typed::Text(Words::Const(text)) = self.typed(of)? else { return self.fault(of, wanted) };
+        let Typed::Text(TextExpr::Const(text)) = self.typed(of)? else { return self.fault(of, wanted) };
         let time = text.parse::<jiff::Timestamp>().ok();
         match time.and_then(|time| i64::try_from(time.as_nanosecond()).ok()) {
-            Some(nanoseconds) => Ok(Typed::Time(Instant::Const(nanoseconds))),
+            Some(nanoseconds) => Ok(Typed::Time(TimeExpr::Const(nanoseconds))),
             None => self.fault(of, wanted),
         }
     }
@@ -129,28 +129,28 @@ impl Checker<'_> {
             Tree::List(list) if !list.elements.is_empty() && list.optional_indices.is_empty() => {
                 &list.elements
             }
-            _ => return self.fault(list, "after in stands a list with something in it: x in ['a', 'b']"),
+            _ => return self.fault(list, "in needs a list that is not empty: x in ['a', 'b']"),
         };
         Ok(Typed::Bool(match self.typed(of)? {
             Typed::Int(of) => {
                 let mut list = self.each(elements, "an int", int_literal)?;
                 list.sort_unstable();
-                Truth::IntIn(Box::new((of, list)))
+                BoolExpr::IntIn(Box::new((of, list)))
             }
             Typed::Float(of) => {
-                Truth::FloatIn(Box::new((of, self.each(elements, "a number", float_literal)?)))
+                BoolExpr::FloatIn(Box::new((of, self.each(elements, "a number", float_literal)?)))
             }
-            Typed::Text(Words::Category(slot, values)) => {
+            Typed::Text(TextExpr::Category(slot, values)) => {
                 let mut places = vec![false; values.len()];
                 for (element, text) in elements.iter().zip(self.each(elements, "a text", text_literal)?) {
                     places[self.place(element, &values, &text)?] = true;
                 }
-                Truth::CategoryIn(slot, places.into())
+                BoolExpr::CategoryIn(slot, places.into())
             }
             Typed::Text(of) => {
                 let mut list = self.each(elements, "a text", text_literal)?;
                 list.sort_unstable();
-                Truth::TextIn(Box::new((of, list)))
+                BoolExpr::TextIn(Box::new((of, list)))
             }
             other => return self.fault(tree, format!("in is for numbers and texts; this is {}", a(&other))),
         }))
@@ -159,34 +159,32 @@ impl Checker<'_> {
     fn each<T>(&self, list: &[IdedExpr], wanted: &str, take: fn(Typed) -> Option<T>) -> Checked<Vec<T>> {
         let taken = |element| match take(self.typed(element)?) {
             Some(value) => Ok(value),
-            None => {
-                self.fault(element, format!("each thing in this list must be {wanted} that is written out"))
-            }
+            None => self.fault(element, format!("each item of this list must be {wanted} literal")),
         };
         list.iter().map(taken).collect()
     }
 }
 
-/// A float that is whole is an int: they are equal in CEL too.
+/// A whole float is an int: they are equal in CEL too.
 fn int_literal(typed: Typed) -> Option<i64> {
     match typed {
-        Typed::Int(Whole::Const(value)) => Some(value),
-        Typed::Float(Real::Const(value)) if value.fract() == 0.0 => whole(value),
+        Typed::Int(IntExpr::Const(value)) => Some(value),
+        Typed::Float(FloatExpr::Const(value)) if value.fract() == 0.0 => whole(value),
         _ => None,
     }
 }
 
 fn float_literal(typed: Typed) -> Option<f64> {
     match typed {
-        Typed::Int(Whole::Const(value)) => Some(value as f64),
-        Typed::Float(Real::Const(value)) => Some(value),
+        Typed::Int(IntExpr::Const(value)) => Some(value as f64),
+        Typed::Float(FloatExpr::Const(value)) => Some(value),
         _ => None,
     }
 }
 
 fn text_literal(typed: Typed) -> Option<Arc<str>> {
     match typed {
-        Typed::Text(Words::Const(text)) => Some(text),
+        Typed::Text(TextExpr::Const(text)) => Some(text),
         _ => None,
     }
 }
@@ -194,7 +192,7 @@ fn text_literal(typed: Typed) -> Option<Arc<str>> {
 fn compiled(pattern: &str) -> Result<Regex, String> {
     let regex =
         RegexBuilder::new(pattern).size_limit(PATTERN_BYTES_MAX).dfa_size_limit(PATTERN_BYTES_MAX).build();
-    // Its texts have several lines, of which the last says what is wrong.
+    // The message has several lines; the last one names the error.
     regex.map_err(|error| {
         error.to_string().lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
     })

@@ -1,8 +1,11 @@
-//! Checks CEL's syntax tree against the decision's names and gives the typed expression. Whatever is not part of the
-//! language is refused here, with a word on what is.
+//! Type-checks CEL's syntax tree against the decision's names.
+//!
+//! Rejects everything outside the language, naming the alternatives.
 
 use super::ExprFault;
-use super::node::{Calc, Instant, Pick, Real, Relation, Truth, Typed, Whole, Words};
+use super::node::{
+    ArithmeticOp, BoolExpr, Conditional, FloatExpr, IntExpr, Relation, TextExpr, TimeExpr, Typed,
+};
 use crate::names::{Name, Names};
 use crate::nearest::did_you_mean;
 use crate::policy::NO_SCORE;
@@ -13,9 +16,9 @@ use std::sync::Arc;
 
 /// Of operators, names and literals.
 const NODES_MAX: u32 = 1000;
-/// Evaluation goes down by recursion on the caller's stack.
+/// Evaluation recurses on the caller's stack.
 const DEPTH_MAX: u32 = 100;
-/// Longer lists of values would hide what is wrong.
+/// Longer lists of values would hide the fault.
 const VALUES_LISTED_MAX: usize = 8;
 
 pub(super) const ALLOWED: &str = "allowed are + - * / %, comparisons, && || !, a ? b : c, x in […], has(x), size(x), int(x), \
@@ -24,7 +27,7 @@ pub(super) const ALLOWED: &str = "allowed are + - * / %, comparisons, && || !, a
 
 pub(super) type Checked<T> = Result<T, ExprFault>;
 
-/// The expression, and the slots that it reads.
+/// The typed expression and the slots that it reads.
 pub(super) fn typed(
     tree: &IdedExpr,
     places: &SourceInfo,
@@ -54,21 +57,19 @@ impl Checker<'_> {
     pub(super) fn typed(&self, tree: &IdedExpr) -> Checked<Typed> {
         self.nodes.set(self.nodes.get() + 1);
         if self.nodes.get() > NODES_MAX {
-            return self.fault(tree, format!("it has more than {NODES_MAX} parts; make several rules of it"));
+            return self
+                .fault(tree, format!("it has more than {NODES_MAX} parts; split it into several rules"));
         }
         if self.depth.get() >= DEPTH_MAX {
-            return self.fault(
-                tree,
-                "it is too long a chain; put parts of it in parentheses or make several rules of it",
-            );
+            return self.fault(tree, "the chain is too long; use parentheses or split it into several rules");
         }
         self.depth.set(self.depth.get() + 1);
         let typed = match &tree.expr {
             Tree::Literal(literal) => self.literal(tree, literal),
             Tree::Ident(name) => self.name(tree, name),
             Tree::Call(call) => self.call(tree, call),
-            Tree::List(_) => self.fault(tree, "a list may only stand after in: x in ['a', 'b']"),
-            Tree::Select(_) => self.fault(tree, "fields have no parts; write a field's name alone"),
+            Tree::List(_) => self.fault(tree, "a list is only allowed after in: x in ['a', 'b']"),
+            Tree::Select(_) => self.fault(tree, "fields have no parts; write only the field's name"),
             _ => self.fault(tree, format!("this is not part of the language; {ALLOWED}")),
         };
         self.depth.set(self.depth.get() - 1);
@@ -77,11 +78,11 @@ impl Checker<'_> {
 
     fn literal(&self, tree: &IdedExpr, literal: &LiteralValue) -> Checked<Typed> {
         Ok(match literal {
-            LiteralValue::Boolean(value) => Typed::Bool(Truth::Const(**value)),
-            LiteralValue::Int(value) => Typed::Int(Whole::Const(**value)),
-            LiteralValue::Double(value) => Typed::Float(Real::Const(**value)),
-            LiteralValue::String(text) => Typed::Text(Words::Const(text.inner().into())),
-            LiteralValue::Null => return self.fault(tree, "null is no value; ask has(x) or !has(x)"),
+            LiteralValue::Boolean(value) => Typed::Bool(BoolExpr::Const(**value)),
+            LiteralValue::Int(value) => Typed::Int(IntExpr::Const(**value)),
+            LiteralValue::Double(value) => Typed::Float(FloatExpr::Const(**value)),
+            LiteralValue::String(text) => Typed::Text(TextExpr::Const(text.inner().into())),
+            LiteralValue::Null => return self.fault(tree, "null is not a value; use has(x) or !has(x)"),
             LiteralValue::UInt(_) => return self.fault(tree, "write the number without u"),
             LiteralValue::Bytes(_) => return self.fault(tree, "write the text without b"),
         })
@@ -89,17 +90,17 @@ impl Checker<'_> {
 
     fn name(&self, tree: &IdedExpr, name: &str) -> Checked<Typed> {
         if self.score && name == "score" {
-            return Ok(Typed::Float(Real::Score));
+            return Ok(Typed::Float(FloatExpr::Score));
         }
         let Name { slot, kind, values, .. } = self.known(tree, name)?;
         let slot = *slot;
         Ok(match kind {
-            Kind::Bool => Typed::Bool(Truth::Slot(slot)),
-            Kind::Int => Typed::Int(Whole::Slot(slot)),
-            Kind::Float => Typed::Float(Real::Slot(slot)),
-            Kind::Text => Typed::Text(Words::Slot(slot)),
-            Kind::Category => Typed::Text(Words::Category(slot, Arc::clone(values))),
-            Kind::Time => Typed::Time(Instant::Slot(slot)),
+            Kind::Bool => Typed::Bool(BoolExpr::Slot(slot)),
+            Kind::Int => Typed::Int(IntExpr::Slot(slot)),
+            Kind::Float => Typed::Float(FloatExpr::Slot(slot)),
+            Kind::Text => Typed::Text(TextExpr::Slot(slot)),
+            Kind::Category => Typed::Text(TextExpr::Category(slot, Arc::clone(values))),
+            Kind::Time => Typed::Time(TimeExpr::Slot(slot)),
         })
     }
 
@@ -110,8 +111,9 @@ impl Checker<'_> {
                 Ok(known)
             }
             None if name == "score" && self.names.unscored => self.fault(tree, NO_SCORE),
-            None if name == "score" => self
-                .fault(tree, "score is not known yet where segments and features are told; use it in rules"),
+            None if name == "score" => {
+                self.fault(tree, "score is not available in segments and features; use it in rules")
+            }
             None => {
                 let near = did_you_mean(name, self.names.all());
                 self.fault(tree, format!("'{name}' is not a field or feature{near}"))
@@ -125,12 +127,12 @@ impl Checker<'_> {
         }
         match (call.func_name.as_str(), call.args.as_slice()) {
             (operators::LOGICAL_AND, [a, b]) => {
-                Ok(Typed::Bool(Truth::Both(Box::new((self.truth(a)?, self.truth(b)?)))))
+                Ok(Typed::Bool(BoolExpr::Both(Box::new((self.truth(a)?, self.truth(b)?)))))
             }
             (operators::LOGICAL_OR, [a, b]) => {
-                Ok(Typed::Bool(Truth::Either(Box::new((self.truth(a)?, self.truth(b)?)))))
+                Ok(Typed::Bool(BoolExpr::Either(Box::new((self.truth(a)?, self.truth(b)?)))))
             }
-            (operators::LOGICAL_NOT, [of]) => Ok(Typed::Bool(Truth::Not(Box::new(self.truth(of)?)))),
+            (operators::LOGICAL_NOT, [of]) => Ok(Typed::Bool(BoolExpr::Not(Box::new(self.truth(of)?)))),
             (operators::CONDITIONAL, [when, yes, no]) => self.pick(tree, when, yes, no),
             (operators::NEGATE, [of]) => self.negated(tree, of),
             (operators::IN, [of, list]) => self.within(tree, of, list),
@@ -146,30 +148,34 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn truth(&self, tree: &IdedExpr) -> Checked<Truth> {
+    pub(super) fn truth(&self, tree: &IdedExpr) -> Checked<BoolExpr> {
         match self.typed(tree)? {
             Typed::Bool(truth) => Ok(truth),
-            other => {
-                self.fault(tree, format!("{} stands where a condition must stand; compare it", a(&other)))
-            }
+            other => self.fault(tree, format!("expected a condition, found {}; compare it", a(&other))),
         }
     }
 
     fn pick(&self, tree: &IdedExpr, when: &IdedExpr, yes: &IdedExpr, no: &IdedExpr) -> Checked<Typed> {
         let when = self.truth(when)?;
         Ok(match alike(self.typed(yes)?, self.typed(no)?) {
-            (Typed::Bool(yes), Typed::Bool(no)) => Typed::Bool(Truth::Pick(Box::new(Pick { when, yes, no }))),
-            (Typed::Int(yes), Typed::Int(no)) => Typed::Int(Whole::Pick(Box::new(Pick { when, yes, no }))),
-            (Typed::Float(yes), Typed::Float(no)) => {
-                Typed::Float(Real::Pick(Box::new(Pick { when, yes, no })))
+            (Typed::Bool(yes), Typed::Bool(no)) => {
+                Typed::Bool(BoolExpr::Conditional(Box::new(Conditional { when, yes, no })))
             }
-            (Typed::Text(yes), Typed::Text(no)) => Typed::Text(Words::Pick(Box::new(Pick { when, yes, no }))),
+            (Typed::Int(yes), Typed::Int(no)) => {
+                Typed::Int(IntExpr::Conditional(Box::new(Conditional { when, yes, no })))
+            }
+            (Typed::Float(yes), Typed::Float(no)) => {
+                Typed::Float(FloatExpr::Conditional(Box::new(Conditional { when, yes, no })))
+            }
+            (Typed::Text(yes), Typed::Text(no)) => {
+                Typed::Text(TextExpr::Conditional(Box::new(Conditional { when, yes, no })))
+            }
             (Typed::Time(yes), Typed::Time(no)) => {
-                Typed::Time(Instant::Pick(Box::new(Pick { when, yes, no })))
+                Typed::Time(TimeExpr::Conditional(Box::new(Conditional { when, yes, no })))
             }
             (yes, no) => {
                 let text =
-                    format!("both sides of : must be of one kind; these are {} and {}", a(&yes), a(&no));
+                    format!("both sides of : must have the same type; these are {} and {}", a(&yes), a(&no));
                 return self.fault(tree, text);
             }
         })
@@ -177,24 +183,24 @@ impl Checker<'_> {
 
     fn negated(&self, tree: &IdedExpr, of: &IdedExpr) -> Checked<Typed> {
         Ok(match self.typed(of)? {
-            Typed::Int(Whole::Const(value)) if value != i64::MIN => Typed::Int(Whole::Const(-value)),
-            Typed::Int(of) => Typed::Int(Whole::Negate(Box::new(of))),
-            Typed::Float(Real::Const(value)) => Typed::Float(Real::Const(-value)),
-            Typed::Float(of) => Typed::Float(Real::Negate(Box::new(of))),
-            other => return self.fault(tree, format!("{} has no negative", a(&other))),
+            Typed::Int(IntExpr::Const(value)) if value != i64::MIN => Typed::Int(IntExpr::Const(-value)),
+            Typed::Int(of) => Typed::Int(IntExpr::Negate(Box::new(of))),
+            Typed::Float(FloatExpr::Const(value)) => Typed::Float(FloatExpr::Const(-value)),
+            Typed::Float(of) => Typed::Float(FloatExpr::Negate(Box::new(of))),
+            other => return self.fault(tree, format!("{} cannot be negated", a(&other))),
         })
     }
 
     fn calculated(&self, tree: &IdedExpr, sign: Sign, left: Typed, right: Typed) -> Checked<Typed> {
         Ok(match (alike(left, right), sign) {
-            ((Typed::Int(left), Typed::Int(right)), Sign::Calc(calc)) => {
-                Typed::Int(Whole::Calc(calc, Box::new((left, right))))
+            ((Typed::Int(left), Typed::Int(right)), Sign::ArithmeticOp(calc)) => {
+                Typed::Int(IntExpr::ArithmeticOp(calc, Box::new((left, right))))
             }
             ((Typed::Int(left), Typed::Int(right)), Sign::Modulo) => {
-                Typed::Int(Whole::Modulo(Box::new((left, right))))
+                Typed::Int(IntExpr::Modulo(Box::new((left, right))))
             }
-            ((Typed::Float(left), Typed::Float(right)), Sign::Calc(calc)) => {
-                Typed::Float(Real::Calc(calc, Box::new((left, right))))
+            ((Typed::Float(left), Typed::Float(right)), Sign::ArithmeticOp(calc)) => {
+                Typed::Float(FloatExpr::ArithmeticOp(calc, Box::new((left, right))))
             }
             ((Typed::Int(_), Typed::Float(_)) | (Typed::Float(_), Typed::Int(_)), _) => {
                 return self
@@ -212,16 +218,16 @@ impl Checker<'_> {
 
     fn compared(&self, tree: &IdedExpr, relation: Relation, left: Typed, right: Typed) -> Checked<Typed> {
         Ok(Typed::Bool(match alike(left, right) {
-            (Typed::Int(left), Typed::Int(right)) => Truth::Ints(relation, Box::new((left, right))),
-            (Typed::Float(left), Typed::Float(right)) => Truth::Floats(relation, Box::new((left, right))),
-            (Typed::Int(left), Typed::Float(right)) => Truth::Mixed(relation, Box::new((left, right))),
+            (Typed::Int(left), Typed::Int(right)) => BoolExpr::Ints(relation, Box::new((left, right))),
+            (Typed::Float(left), Typed::Float(right)) => BoolExpr::Floats(relation, Box::new((left, right))),
+            (Typed::Int(left), Typed::Float(right)) => BoolExpr::Mixed(relation, Box::new((left, right))),
             (Typed::Float(left), Typed::Int(right)) => {
-                Truth::Mixed(relation.flipped(), Box::new((right, left)))
+                BoolExpr::Mixed(relation.flipped(), Box::new((right, left)))
             }
-            (Typed::Time(left), Typed::Time(right)) => Truth::Times(relation, Box::new((left, right))),
+            (Typed::Time(left), Typed::Time(right)) => BoolExpr::Times(relation, Box::new((left, right))),
             (Typed::Text(left), Typed::Text(right)) => self.texts(tree, relation, left, right)?,
             (Typed::Bool(left), Typed::Bool(right)) if !relation.is_order() => {
-                Truth::Bools(relation, Box::new((left, right)))
+                BoolExpr::Bools(relation, Box::new((left, right)))
             }
             (Typed::Bool(_), Typed::Bool(_)) => return self.fault(tree, "bools have no order; use == or !="),
             (left, right) => {
@@ -236,25 +242,31 @@ impl Checker<'_> {
         }))
     }
 
-    fn texts(&self, tree: &IdedExpr, relation: Relation, left: Words, right: Words) -> Checked<Truth> {
-        let category = matches!(left, Words::Category(..)) || matches!(right, Words::Category(..));
+    fn texts(
+        &self,
+        tree: &IdedExpr,
+        relation: Relation,
+        left: TextExpr,
+        right: TextExpr,
+    ) -> Checked<BoolExpr> {
+        let category = matches!(left, TextExpr::Category(..)) || matches!(right, TextExpr::Category(..));
         if relation.is_order() && category {
             return self.fault(tree, "categories have no order; use ==, != or in");
         }
         let same = match (&left, &right) {
-            (Words::Category(slot, values), Words::Const(text))
-            | (Words::Const(text), Words::Category(slot, values)) => {
-                Truth::CategoryIs(*slot, self.place(tree, values, text)? as u32)
+            (TextExpr::Category(slot, values), TextExpr::Const(text))
+            | (TextExpr::Const(text), TextExpr::Category(slot, values)) => {
+                BoolExpr::CategoryIs(*slot, self.place(tree, values, text)? as u32)
             }
-            (Words::Category(a, of_a), Words::Category(b, of_b)) if of_a == of_b => {
-                Truth::SameCategory(*a, *b)
+            (TextExpr::Category(a, of_a), TextExpr::Category(b, of_b)) if of_a == of_b => {
+                BoolExpr::SameCategory(*a, *b)
             }
-            _ => return Ok(Truth::Texts(relation, Box::new((left, right)))),
+            _ => return Ok(BoolExpr::Texts(relation, Box::new((left, right)))),
         };
-        Ok(if relation == Relation::Equal { same } else { Truth::Not(Box::new(same)) })
+        Ok(if relation == Relation::Equal { same } else { BoolExpr::Not(Box::new(same)) })
     }
 
-    /// The place of a text among the values of a category, which it must be one of.
+    /// The index of a text in the category's values; a fault if it is not one of them.
     pub(super) fn place(&self, tree: &IdedExpr, values: &[String], text: &str) -> Checked<usize> {
         match values.iter().position(|value| value == text) {
             Some(place) => Ok(place),
@@ -271,16 +283,16 @@ impl Checker<'_> {
 
 #[derive(Clone, Copy)]
 enum Sign {
-    Calc(Calc),
+    ArithmeticOp(ArithmeticOp),
     Modulo,
 }
 
 fn calculation(operator: &str) -> Option<Sign> {
     Some(match operator {
-        operators::ADD => Sign::Calc(Calc::Add),
-        operators::SUBSTRACT => Sign::Calc(Calc::Subtract),
-        operators::MULTIPLY => Sign::Calc(Calc::Multiply),
-        operators::DIVIDE => Sign::Calc(Calc::Divide),
+        operators::ADD => Sign::ArithmeticOp(ArithmeticOp::Add),
+        operators::SUBSTRACT => Sign::ArithmeticOp(ArithmeticOp::Subtract),
+        operators::MULTIPLY => Sign::ArithmeticOp(ArithmeticOp::Multiply),
+        operators::DIVIDE => Sign::ArithmeticOp(ArithmeticOp::Divide),
         operators::MODULO => Sign::Modulo,
         _ => return None,
     })
@@ -298,24 +310,24 @@ fn relation(operator: &str) -> Option<Relation> {
     })
 }
 
-/// An int literal beside a float is taken for a float, where that is exact: `amount > 5000` means what it says.
+/// Converts an int literal next to a float if that is exact, so that `amount > 5000` works.
 fn alike(left: Typed, right: Typed) -> (Typed, Typed) {
     let exact = |whole: i64| whole.unsigned_abs() <= 1 << f64::MANTISSA_DIGITS;
-    let float = |whole: i64| Typed::Float(Real::Const(whole as f64));
+    let float = |whole: i64| Typed::Float(FloatExpr::Const(whole as f64));
     match (left, right) {
-        (Typed::Int(Whole::Const(whole)), right @ Typed::Float(_)) if exact(whole) => (float(whole), right),
-        (left @ Typed::Float(_), Typed::Int(Whole::Const(whole))) if exact(whole) => (left, float(whole)),
+        (Typed::Int(IntExpr::Const(whole)), right @ Typed::Float(_)) if exact(whole) => (float(whole), right),
+        (left @ Typed::Float(_), Typed::Int(IntExpr::Const(whole))) if exact(whole) => (left, float(whole)),
         unchanged => unchanged,
     }
 }
 
-/// With its article.
+/// The type's name with its article.
 pub(super) fn a(typed: &Typed) -> &'static str {
     match typed {
         Typed::Bool(_) => "a bool",
         Typed::Int(_) => "an int",
         Typed::Float(_) => "a float",
-        Typed::Text(Words::Category(..)) => "a category",
+        Typed::Text(TextExpr::Category(..)) => "a category",
         Typed::Text(_) => "a string",
         Typed::Time(_) => "a time",
     }

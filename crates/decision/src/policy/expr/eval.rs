@@ -1,7 +1,11 @@
-//! Evaluates a checked expression over one row. Nothing is allocated, nothing loops, and `None` is "cannot be told":
-//! a value is missing, or arithmetic has no finite answer.
+//! Evaluates a checked expression over one row.
+//!
+//! Allocates nothing and never loops. `None` means undefined: a value is missing, or arithmetic has no finite
+//! result.
 
-use super::node::{Calc, Instant, Pick, Real, Relation, TextTest, TimePart, Truth, Whole, Words};
+use super::node::{
+    ArithmeticOp, BoolExpr, Conditional, FloatExpr, IntExpr, Relation, TextExpr, TextTest, TimeExpr, TimePart,
+};
 use crate::rows::Rows;
 use crate::value::{TextRef, Value};
 use jiff::Timestamp;
@@ -9,34 +13,34 @@ use jiff::civil::DateTime;
 use jiff::tz::Offset;
 use std::cmp::Ordering;
 
-/// Where an expression is evaluated.
+/// The row and score that an expression is evaluated on.
 #[derive(Clone, Copy)]
-pub(super) struct At<'a> {
+pub(super) struct EvalContext<'a> {
     pub(super) rows: &'a Rows,
     pub(super) row: usize,
     pub(super) score: Option<f64>,
 }
 
-/// A text: of the row, or the expression's own.
+/// A text of the row, or of the expression.
 #[derive(Clone, Copy)]
-pub(super) enum Said<'e> {
+pub(super) enum TextValue<'e> {
     Kept(TextRef),
     Literal(&'e str),
 }
 
-impl<'e> Said<'e> {
+impl<'e> TextValue<'e> {
     fn text<'a>(self, rows: &'a Rows) -> &'a str
     where
         'e: 'a,
     {
         match self {
-            Said::Kept(text) => rows.text(text),
-            Said::Literal(text) => text,
+            TextValue::Kept(text) => rows.text(text),
+            TextValue::Literal(text) => text,
         }
     }
 }
 
-impl At<'_> {
+impl EvalContext<'_> {
     fn value(&self, slot: usize) -> Value {
         self.rows.value(self.row, slot)
     }
@@ -59,7 +63,7 @@ impl At<'_> {
         self.score.filter(|score| !score.is_nan())
     }
 
-    /// NaN is no value.
+    /// NaN counts as missing.
     fn has(&self, slot: usize) -> bool {
         match self.value(slot) {
             Value::Missing => false,
@@ -82,55 +86,55 @@ impl Relation {
     }
 }
 
-impl<T> Pick<T> {
-    fn picked(&self, at: &At<'_>) -> Option<&T> {
+impl<T> Conditional<T> {
+    fn picked(&self, at: &EvalContext<'_>) -> Option<&T> {
         Some(if self.when.told(at)? { &self.yes } else { &self.no })
     }
 }
 
-impl Truth {
-    pub(super) fn told(&self, at: &At<'_>) -> Option<bool> {
+impl BoolExpr {
+    pub(super) fn told(&self, at: &EvalContext<'_>) -> Option<bool> {
         Some(match self {
-            Truth::Const(value) => *value,
-            Truth::Slot(slot) => match at.value(*slot) {
+            BoolExpr::Const(value) => *value,
+            BoolExpr::Slot(slot) => match at.value(*slot) {
                 Value::Bool(value) => value,
                 _ => return None,
             },
-            Truth::Has(slot) => at.has(*slot),
-            Truth::HasScore => at.score().is_some(),
-            Truth::Not(of) => !of.told(at)?,
-            Truth::Both(of) => return decided_by(false, of, at),
-            Truth::Either(of) => return decided_by(true, of, at),
-            Truth::Pick(pick) => return pick.picked(at)?.told(at),
-            Truth::Bools(relation, of) => relation.holds(of.0.told(at)?.cmp(&of.1.told(at)?)),
-            Truth::Ints(relation, of) => relation.holds(of.0.told(at)?.cmp(&of.1.told(at)?)),
-            Truth::Floats(relation, of) => relation.holds(of.0.told(at)?.partial_cmp(&of.1.told(at)?)?),
-            Truth::Mixed(relation, of) => relation.holds(compare(of.0.told(at)?, of.1.told(at)?)?),
-            Truth::Texts(relation, of) => {
+            BoolExpr::Has(slot) => at.has(*slot),
+            BoolExpr::HasScore => at.score().is_some(),
+            BoolExpr::Not(of) => !of.told(at)?,
+            BoolExpr::Both(of) => return decided_by(false, of, at),
+            BoolExpr::Either(of) => return decided_by(true, of, at),
+            BoolExpr::Conditional(pick) => return pick.picked(at)?.told(at),
+            BoolExpr::Bools(relation, of) => relation.holds(of.0.told(at)?.cmp(&of.1.told(at)?)),
+            BoolExpr::Ints(relation, of) => relation.holds(of.0.told(at)?.cmp(&of.1.told(at)?)),
+            BoolExpr::Floats(relation, of) => relation.holds(of.0.told(at)?.partial_cmp(&of.1.told(at)?)?),
+            BoolExpr::Mixed(relation, of) => relation.holds(compare(of.0.told(at)?, of.1.told(at)?)?),
+            BoolExpr::Texts(relation, of) => {
                 let (left, right) = (of.0.told(at)?, of.1.told(at)?);
                 relation.holds(left.text(at.rows).cmp(right.text(at.rows)))
             }
-            Truth::Times(relation, of) => relation.holds(of.0.told(at)?.cmp(&of.1.told(at)?)),
-            Truth::CategoryIs(slot, place) => at.category(*slot)? == *place,
-            Truth::SameCategory(left, right) => at.category(*left)? == at.category(*right)?,
-            Truth::CategoryIn(slot, places) => places.get(at.category(*slot)? as usize) == Some(&true),
-            Truth::IntIn(of) => of.1.binary_search(&of.0.told(at)?).is_ok(),
-            Truth::FloatIn(of) => of.1.contains(&of.0.told(at)?),
-            Truth::TextIn(of) => {
+            BoolExpr::Times(relation, of) => relation.holds(of.0.told(at)?.cmp(&of.1.told(at)?)),
+            BoolExpr::CategoryIs(slot, place) => at.category(*slot)? == *place,
+            BoolExpr::SameCategory(left, right) => at.category(*left)? == at.category(*right)?,
+            BoolExpr::CategoryIn(slot, places) => places.get(at.category(*slot)? as usize) == Some(&true),
+            BoolExpr::IntIn(of) => of.1.binary_search(&of.0.told(at)?).is_ok(),
+            BoolExpr::FloatIn(of) => of.1.contains(&of.0.told(at)?),
+            BoolExpr::TextIn(of) => {
                 let text = of.0.told(at)?.text(at.rows);
                 of.1.binary_search_by(|listed| (**listed).cmp(text)).is_ok()
             }
-            Truth::TextTest(test, of) => {
+            BoolExpr::TextTest(test, of) => {
                 let (text, part) = (of.0.told(at)?, of.1.told(at)?);
                 test.holds(text.text(at.rows), part.text(at.rows))
             }
-            Truth::Matches(of) => of.1.is_match(of.0.told(at)?.text(at.rows)),
+            BoolExpr::Matches(of) => of.1.is_match(of.0.told(at)?.text(at.rows)),
         })
     }
 }
 
-/// Kleene's `&&` (false decides) and `||` (true decides): one side that decides is enough, whatever the other.
-fn decided_by(decides: bool, of: &(Truth, Truth), at: &At<'_>) -> Option<bool> {
+/// Kleene's `&&` (false decides) and `||` (true decides): one deciding side suffices.
+fn decided_by(decides: bool, of: &(BoolExpr, BoolExpr), at: &EvalContext<'_>) -> Option<bool> {
     let left = of.0.told(at);
     if left == Some(decides) {
         return left;
@@ -161,86 +165,86 @@ impl TextTest {
     }
 }
 
-impl Whole {
-    pub(super) fn told(&self, at: &At<'_>) -> Option<i64> {
+impl IntExpr {
+    pub(super) fn told(&self, at: &EvalContext<'_>) -> Option<i64> {
         Some(match self {
-            Whole::Const(value) => *value,
-            Whole::Slot(slot) => match at.value(*slot) {
+            IntExpr::Const(value) => *value,
+            IntExpr::Slot(slot) => match at.value(*slot) {
                 Value::Int(value) => value,
                 _ => return None,
             },
-            Whole::Negate(of) => of.told(at)?.checked_neg()?,
-            Whole::Calc(calc, of) => {
+            IntExpr::Negate(of) => of.told(at)?.checked_neg()?,
+            IntExpr::ArithmeticOp(calc, of) => {
                 let (left, right) = (of.0.told(at)?, of.1.told(at)?);
                 match calc {
-                    Calc::Add => left.checked_add(right)?,
-                    Calc::Subtract => left.checked_sub(right)?,
-                    Calc::Multiply => left.checked_mul(right)?,
-                    Calc::Divide => left.checked_div(right)?,
+                    ArithmeticOp::Add => left.checked_add(right)?,
+                    ArithmeticOp::Subtract => left.checked_sub(right)?,
+                    ArithmeticOp::Multiply => left.checked_mul(right)?,
+                    ArithmeticOp::Divide => left.checked_div(right)?,
                 }
             }
-            Whole::Modulo(of) => of.0.told(at)?.checked_rem(of.1.told(at)?)?,
-            Whole::Pick(pick) => return pick.picked(at)?.told(at),
-            Whole::Size(words) => words.told(at)?.text(at.rows).chars().count() as i64,
-            Whole::Truncate(of) => whole(of.told(at)?)?,
-            Whole::Part(part, of) => part.of(of.told(at)?),
+            IntExpr::Modulo(of) => of.0.told(at)?.checked_rem(of.1.told(at)?)?,
+            IntExpr::Conditional(pick) => return pick.picked(at)?.told(at),
+            IntExpr::Size(words) => words.told(at)?.text(at.rows).chars().count() as i64,
+            IntExpr::Truncate(of) => whole(of.told(at)?)?,
+            IntExpr::Part(part, of) => part.of(of.told(at)?),
         })
     }
 }
 
-/// Towards zero; none beyond 64 bits.
+/// Truncates; none beyond 64 bits.
 pub(super) fn whole(real: f64) -> Option<i64> {
     let whole = real.trunc();
     // `i64::MAX as f64` is 2^63, one too many; the lower end is exact.
     (whole >= i64::MIN as f64 && whole < i64::MAX as f64).then_some(whole as i64)
 }
 
-impl Real {
-    pub(super) fn told(&self, at: &At<'_>) -> Option<f64> {
+impl FloatExpr {
+    pub(super) fn told(&self, at: &EvalContext<'_>) -> Option<f64> {
         match self {
-            Real::Const(value) => Some(*value),
-            Real::Slot(slot) => at.float(*slot),
-            Real::Score => at.score(),
-            Real::Negate(of) => of.told(at).map(|value| -value),
-            Real::Calc(calc, of) => {
+            FloatExpr::Const(value) => Some(*value),
+            FloatExpr::Slot(slot) => at.float(*slot),
+            FloatExpr::Score => at.score(),
+            FloatExpr::Negate(of) => of.told(at).map(|value| -value),
+            FloatExpr::ArithmeticOp(calc, of) => {
                 let (left, right) = (of.0.told(at)?, of.1.told(at)?);
                 let value = match calc {
-                    Calc::Add => left + right,
-                    Calc::Subtract => left - right,
-                    Calc::Multiply => left * right,
-                    Calc::Divide => left / right,
+                    ArithmeticOp::Add => left + right,
+                    ArithmeticOp::Subtract => left - right,
+                    ArithmeticOp::Multiply => left * right,
+                    ArithmeticOp::Divide => left / right,
                 };
                 value.is_finite().then_some(value)
             }
-            Real::Pick(pick) => pick.picked(at)?.told(at),
-            Real::FromInt(of) => of.told(at).map(|value| value as f64),
+            FloatExpr::Conditional(pick) => pick.picked(at)?.told(at),
+            FloatExpr::FromInt(of) => of.told(at).map(|value| value as f64),
         }
     }
 }
 
-impl Words {
-    pub(super) fn told(&self, at: &At<'_>) -> Option<Said<'_>> {
+impl TextExpr {
+    pub(super) fn told(&self, at: &EvalContext<'_>) -> Option<TextValue<'_>> {
         Some(match self {
-            Words::Const(text) => Said::Literal(text),
-            Words::Slot(slot) => match at.value(*slot) {
-                Value::Text(text) => Said::Kept(text),
+            TextExpr::Const(text) => TextValue::Literal(text),
+            TextExpr::Slot(slot) => match at.value(*slot) {
+                Value::Text(text) => TextValue::Kept(text),
                 _ => return None,
             },
-            Words::Category(slot, values) => Said::Literal(values.get(at.category(*slot)? as usize)?),
-            Words::Pick(pick) => return pick.picked(at)?.told(at),
+            TextExpr::Category(slot, values) => TextValue::Literal(values.get(at.category(*slot)? as usize)?),
+            TextExpr::Conditional(pick) => return pick.picked(at)?.told(at),
         })
     }
 }
 
-impl Instant {
-    pub(super) fn told(&self, at: &At<'_>) -> Option<i64> {
+impl TimeExpr {
+    pub(super) fn told(&self, at: &EvalContext<'_>) -> Option<i64> {
         match self {
-            Instant::Const(value) => Some(*value),
-            Instant::Slot(slot) => match at.value(*slot) {
+            TimeExpr::Const(value) => Some(*value),
+            TimeExpr::Slot(slot) => match at.value(*slot) {
                 Value::Time(value) => Some(value),
                 _ => None,
             },
-            Instant::Pick(pick) => pick.picked(at)?.told(at),
+            TimeExpr::Conditional(pick) => pick.picked(at)?.told(at),
         }
     }
 }
@@ -265,6 +269,6 @@ impl TimePart {
 
 fn utc(nanoseconds: i64) -> DateTime {
     let time =
-        Timestamp::from_nanosecond(nanoseconds.into()).expect("64 bits of nanoseconds lie within its years");
+        Timestamp::from_nanosecond(nanoseconds.into()).expect("64 bits of nanoseconds are within its years");
     Offset::UTC.to_datetime(time)
 }

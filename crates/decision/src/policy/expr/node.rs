@@ -1,96 +1,97 @@
-//! A checked expression: one enum for each kind of value, so that an expression of wrong types cannot be built.
-//! Knows neither the text that it came from nor how it is evaluated.
+//! Typed expression nodes: one enum for each type, so that ill-typed expressions cannot be built.
+//!
+//! Knows neither the source text nor the evaluation.
 
 use regex::Regex;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
 pub(super) enum Typed {
-    Bool(Truth),
-    Int(Whole),
-    Float(Real),
-    Text(Words),
-    Time(Instant),
+    Bool(BoolExpr),
+    Int(IntExpr),
+    Float(FloatExpr),
+    Text(TextExpr),
+    Time(TimeExpr),
 }
 
 /// `when ? yes : no`.
 #[derive(Clone, Debug)]
-pub(super) struct Pick<T> {
-    pub(super) when: Truth,
+pub(super) struct Conditional<T> {
+    pub(super) when: BoolExpr,
     pub(super) yes: T,
     pub(super) no: T,
 }
 
-/// Slots are places in a row.
+/// A boolean expression. Slots are indexes in a row.
 #[derive(Clone, Debug)]
-pub(super) enum Truth {
+pub(super) enum BoolExpr {
     Const(bool),
     Slot(usize),
     Has(usize),
     HasScore,
-    Not(Box<Truth>),
-    Both(Box<(Truth, Truth)>),
-    Either(Box<(Truth, Truth)>),
-    Pick(Box<Pick<Truth>>),
-    Bools(Relation, Box<(Truth, Truth)>),
-    Ints(Relation, Box<(Whole, Whole)>),
-    Floats(Relation, Box<(Real, Real)>),
-    Mixed(Relation, Box<(Whole, Real)>),
-    Texts(Relation, Box<(Words, Words)>),
-    Times(Relation, Box<(Instant, Instant)>),
+    Not(Box<BoolExpr>),
+    Both(Box<(BoolExpr, BoolExpr)>),
+    Either(Box<(BoolExpr, BoolExpr)>),
+    Conditional(Box<Conditional<BoolExpr>>),
+    Bools(Relation, Box<(BoolExpr, BoolExpr)>),
+    Ints(Relation, Box<(IntExpr, IntExpr)>),
+    Floats(Relation, Box<(FloatExpr, FloatExpr)>),
+    Mixed(Relation, Box<(IntExpr, FloatExpr)>),
+    Texts(Relation, Box<(TextExpr, TextExpr)>),
+    Times(Relation, Box<(TimeExpr, TimeExpr)>),
     CategoryIs(usize, u32),
     /// Two slots with the same list of values.
     SameCategory(usize, usize),
-    /// By the place among the values.
+    /// By index among the values.
     CategoryIn(usize, Box<[bool]>),
     /// The lists are sorted.
-    IntIn(Box<(Whole, Vec<i64>)>),
-    FloatIn(Box<(Real, Vec<f64>)>),
-    TextIn(Box<(Words, Vec<Arc<str>>)>),
-    TextTest(TextTest, Box<(Words, Words)>),
-    Matches(Box<(Words, Regex)>),
+    IntIn(Box<(IntExpr, Vec<i64>)>),
+    FloatIn(Box<(FloatExpr, Vec<f64>)>),
+    TextIn(Box<(TextExpr, Vec<Arc<str>>)>),
+    TextTest(TextTest, Box<(TextExpr, TextExpr)>),
+    Matches(Box<(TextExpr, Regex)>),
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Whole {
+pub(super) enum IntExpr {
     Const(i64),
     Slot(usize),
-    Negate(Box<Whole>),
-    Calc(Calc, Box<(Whole, Whole)>),
-    Modulo(Box<(Whole, Whole)>),
-    Pick(Box<Pick<Whole>>),
+    Negate(Box<IntExpr>),
+    ArithmeticOp(ArithmeticOp, Box<(IntExpr, IntExpr)>),
+    Modulo(Box<(IntExpr, IntExpr)>),
+    Conditional(Box<Conditional<IntExpr>>),
     /// In characters.
-    Size(Words),
+    Size(TextExpr),
     /// Towards zero.
-    Truncate(Box<Real>),
-    Part(TimePart, Instant),
+    Truncate(Box<FloatExpr>),
+    Part(TimePart, TimeExpr),
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Real {
+pub(super) enum FloatExpr {
     Const(f64),
     Slot(usize),
     Score,
-    Negate(Box<Real>),
-    Calc(Calc, Box<(Real, Real)>),
-    Pick(Box<Pick<Real>>),
-    FromInt(Box<Whole>),
+    Negate(Box<FloatExpr>),
+    ArithmeticOp(ArithmeticOp, Box<(FloatExpr, FloatExpr)>),
+    Conditional(Box<Conditional<FloatExpr>>),
+    FromInt(Box<IntExpr>),
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Words {
+pub(super) enum TextExpr {
     Const(Arc<str>),
     Slot(usize),
     Category(usize, Arc<[String]>),
-    Pick(Box<Pick<Words>>),
+    Conditional(Box<Conditional<TextExpr>>),
 }
 
 /// Nanoseconds since 1970.
 #[derive(Clone, Debug)]
-pub(super) enum Instant {
+pub(super) enum TimeExpr {
     Const(i64),
     Slot(usize),
-    Pick(Box<Pick<Instant>>),
+    Conditional(Box<Conditional<TimeExpr>>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +105,7 @@ pub(super) enum Relation {
 }
 
 impl Relation {
-    /// The same with its sides exchanged.
+    /// The relation with its sides exchanged.
     pub(super) fn flipped(self) -> Relation {
         match self {
             Relation::Less => Relation::More,
@@ -121,7 +122,7 @@ impl Relation {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Calc {
+pub(super) enum ArithmeticOp {
     Add,
     Subtract,
     Multiply,
@@ -135,8 +136,10 @@ pub(super) enum TextTest {
     Contains,
 }
 
-/// CEL's own, in UTC: months, days of the month, of the week (from Sunday) and of the year count from 0; `Date` is
-/// the day of the month from 1.
+/// CEL's time parts in UTC.
+///
+/// Months, days of the month, of the week (from Sunday) and of the year count from 0; `Date` is the day of
+/// the month from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TimePart {
     FullYear,

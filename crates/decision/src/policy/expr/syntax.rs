@@ -1,16 +1,14 @@
-//! From text to CEL's syntax tree, by the `cel` crate's parser, and from its faults to ones that its author can act on.
-//! Knows no names and no types.
+//! Parses text with the `cel` crate, and turns its errors into useful ones. Knows no names or types.
 
 use super::ExprFault;
 use cel::Env;
 use cel::common::ast::{IdedExpr, SourceInfo};
 use cel::parser::ParseErrors;
 
-/// Of parentheses, lists and arguments within each other.
+/// Maximum nesting of parentheses, lists and arguments.
 const NESTING_MAX: u16 = 32;
 
-/// Without macros: `has(x)` stays the call that it is written as, and what would loop (`all`, `map`) is a call like any
-/// other that is not allowed.
+/// Parses without macros: `has(x)` stays a call, and loops (`all`, `map`) are unknown calls.
 pub(super) fn parse(source: &str) -> Result<(IdedExpr, SourceInfo), ExprFault> {
     let parser = Env::default().parser().max_recursion_depth(NESTING_MAX).error_recovery_limit(1);
     parser.parse_with_source_info(source).map_err(|errors| fault(source, &errors))
@@ -18,21 +16,21 @@ pub(super) fn parse(source: &str) -> Result<(IdedExpr, SourceInfo), ExprFault> {
 
 fn fault(source: &str, errors: &ParseErrors) -> ExprFault {
     let Some(error) = errors.errors.first() else {
-        return ExprFault { at: None, text: "it cannot be read as an expression".to_owned() };
+        return ExprFault { at: None, text: "it is not a valid expression".to_owned() };
     };
     let at = place(source, error.pos);
     let message = error.msg.trim_start_matches("Syntax error: ");
-    // The rest is a list of everything that the grammar would take there.
+    // The rest lists everything that the grammar would accept.
     let message = message.split(" expecting ").next().unwrap_or(message).replace('\n', " ");
     let text = match advice(source, at, &message) {
         Some(advice) => advice.to_owned(),
         None if message.contains("<EOF>") => "it ends too early; complete it".to_owned(),
-        None => format!("it cannot be read: {message}"),
+        None => format!("cannot parse it: {message}"),
     };
     ExprFault { at, text }
 }
 
-/// `pos` is line and column, each from 1 and in characters.
+/// The byte offset. `pos` is line and column, each from 1 and in characters.
 fn place(source: &str, pos: (isize, isize)) -> Option<usize> {
     let (line, column) = (usize::try_from(pos.0 - 1).ok()?, usize::try_from(pos.1 - 1).ok()?);
     let start: usize = source.split_inclusive('\n').take(line).map(str::len).sum();
@@ -40,7 +38,7 @@ fn place(source: &str, pos: (isize, isize)) -> Option<usize> {
     Some(start + rest.char_indices().nth(column).map_or(rest.len(), |(at, _)| at))
 }
 
-/// What people write who know another language.
+/// Advice for the syntax of other languages.
 fn advice(source: &str, at: Option<usize>, message: &str) -> Option<&'static str> {
     let rest = source.get(at?..)?;
     let word = rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
@@ -53,7 +51,7 @@ fn advice(source: &str, at: Option<usize>, message: &str) -> Option<&'static str
         _ => {}
     }
     if message.contains("limit") {
-        return Some("parentheses, lists and calls lie too deep within each other; make two rules of it");
+        return Some("parentheses, lists and calls are nested too deep; split it into two rules");
     }
     (rest.starts_with('=') && !rest.starts_with("==")).then_some("write == to compare")
 }

@@ -1,4 +1,4 @@
-//! What expressions come to, what is refused, and with which words.
+//! Values of expressions, rejected expressions, and their messages.
 
 mod agreement;
 
@@ -36,7 +36,7 @@ fn names() -> Names {
 /// 2026-11-15 (a Sunday) 21:08:26.5 UTC.
 const AT: i64 = 1_794_776_906_500_000_000;
 
-/// A row with everything but what `without` names.
+/// A row with all fields except those in `without`.
 fn row(without: &[&str]) -> Rows {
     let mut rows = Rows::default();
     rows.begin(FIELDS.len(), 0);
@@ -195,13 +195,13 @@ fn each_refusal_says_what_to_do() {
         ("amount + count > 1", "an int and a float do not mix in arithmetic; write double(x) or int(x)"),
         ("note + 'x' == 'y'", "arithmetic is for numbers; these are a string and a string"),
         ("amount % 2 == 0", "% is for two ints; write int(x)"),
-        ("amount && new", "a float stands where a condition must stand; compare it"),
+        ("amount && new", "expected a condition, found a float; compare it"),
         ("new < true", "bools have no order; use == or !="),
-        ("amount == null", "null is no value; ask has(x) or !has(x)"),
+        ("amount == null", "null is not a value; use has(x) or !has(x)"),
         ("count == 7u", "write the number without u"),
-        ("count in [1.5]", "each thing in this list must be an int that is written out"),
-        ("count in [count]", "each thing in this list must be an int that is written out"),
-        ("count in []", "after in stands a list with something in it: x in ['a', 'b']"),
+        ("count in [1.5]", "each item of this list must be an int literal"),
+        ("count in [count]", "each item of this list must be an int literal"),
+        ("count in []", "in needs a list that is not empty: x in ['a', 'b']"),
         ("has(amount + 1.0)", "has() takes the name of a field or feature"),
         ("has(amuont)", "'amuont' is not a field or feature; did you mean 'amount'?"),
         (
@@ -209,13 +209,13 @@ fn each_refusal_says_what_to_do() {
             "startswith is not part of the language; did you mean 'startsWith'?; allowed are",
         ),
         ("note.matches(note)", "matches() takes a pattern in quotes"),
-        ("note.matches('(')", "'(' is no pattern: unclosed group"),
-        ("note.matches('(\\\\w{1000}){1000}')", "is no pattern: Compiled regex exceeds size limit"),
+        ("note.matches('(')", "'(' is not a valid pattern: unclosed group"),
+        ("note.matches('(\\\\w{1000}){1000}')", "is not a valid pattern: Compiled regex exceeds size limit"),
         ("[1, 2].exists(x, x == 1)", "exists is not part of the language; allowed are"),
         ("note[0] == 'a'", "_[_] is not part of the language; allowed are"),
-        ("a.b == 1", "fields have no parts; write a field's name alone"),
-        ("score > 0.5", "score is not known yet where segments and features are told; use it in rules"),
-        ("at.getHours('Europe/Paris') > 1", "getHours() takes nothing: times are told in UTC"),
+        ("a.b == 1", "fields have no parts; write only the field's name"),
+        ("score > 0.5", "score is not available in segments and features; use it in rules"),
+        ("at.getHours('Europe/Paris') > 1", "getHours() takes no argument: times are in UTC"),
         ("count.getHours() > 1", "getHours() is for times; this is an int"),
         ("at > timestamp('yesterday')", "timestamp() takes a time in quotes"),
         ("amount = 5", "write == to compare"),
@@ -223,7 +223,7 @@ fn each_refusal_says_what_to_do() {
         ("amount > 5 OR new", "write || for or"),
         ("amount >", "it ends too early; complete it"),
         ("", "it ends too early; complete it"),
-        ("amount > 5)", "it cannot be read: extraneous input ')'"),
+        ("amount > 5)", "cannot parse it: extraneous input ')'"),
     ] {
         if words.is_empty() {
             assert_eq!(Expr::compile(source, &names()).expect(source).holds(&row(&[]), 0, None), None);
@@ -234,11 +234,11 @@ fn each_refusal_says_what_to_do() {
     }
 }
 
-/// As deep as their length allows: the parser and the checker both go down by recursion.
+/// Nested as deep as the length limit allows: parser and checker both recurse.
 #[test]
 fn long_and_deep_texts_are_refused_and_never_bring_the_process_down() {
-    let deep = "parentheses, lists and calls lie too deep within each other; make two rules of it";
-    let chain = "it is too long a chain; put parts of it in parentheses or make several rules of it";
+    let deep = "parentheses, lists and calls are nested too deep; split it into two rules";
+    let chain = "the chain is too long; use parentheses or split it into several rules";
     for (before, piece, after, words) in [
         ("", "1+", "1", chain),
         ("", "count<", "1", chain),
@@ -248,21 +248,21 @@ fn long_and_deep_texts_are_refused_and_never_bring_the_process_down() {
         ("", "a(", "", deep),
         ("", "a?1:", "2", deep),
         ("", "{a:", "", deep),
-        ("", "a.", "b", "fields have no parts; write a field's name alone"),
+        ("", "a.", "b", "fields have no parts; write only the field's name"),
         ("note", ".a()", "", "a is not part of the language"),
         ("note", "[0]", "", "_[_] is not part of the language"),
-        ("", "'", "", "it cannot be read"),
-        ("", "\u{0}", "", "it cannot be read"),
-        ("", "é", "", "it cannot be read"),
-        ("", "new||", "new", "it has more than 1000 parts; make several rules of it"),
-        ("count in [", "1,", "1]", "it has more than 1000 parts; make several rules of it"),
+        ("", "'", "", "cannot parse it"),
+        ("", "\u{0}", "", "cannot parse it"),
+        ("", "é", "", "cannot parse it"),
+        ("", "new||", "new", "it has more than 1000 parts; split it into several rules"),
+        ("count in [", "1,", "1]", "it has more than 1000 parts; split it into several rules"),
         ("", "//", "", "it ends too early; complete it"),
     ] {
         let count = (EXPRESSION_BYTES_MAX - before.len() - after.len()) / piece.len();
         let told = refused(&format!("{before}{}{after}", piece.repeat(count)));
         assert!(told.starts_with(words), "{piece}: {told}");
     }
-    assert_eq!(refused(&"1".repeat(EXPRESSION_BYTES_MAX + 1)), "it has 4097 bytes, allowed are 4096");
+    assert_eq!(refused(&"1".repeat(EXPRESSION_BYTES_MAX + 1)), "it has 4097 bytes; at most 4096 are allowed");
 }
 
 #[test]

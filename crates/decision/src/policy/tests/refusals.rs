@@ -1,4 +1,4 @@
-//! A policy that is not sound is refused, with the place and the words that end the search.
+//! Invalid policies are rejected with path and message.
 
 use super::*;
 use proptest::prelude::*;
@@ -44,17 +44,21 @@ fn bands_may_reach_beyond_the_guard_and_end_just_there() {
 #[test]
 fn each_band_is_looked_at_by_itself() {
     for (ends, path, words) in [
-        (vec![("pass", Some(0.5), Some(0.5))], "pass", "a band ends above its begin; this one is 0.5..0.5"),
+        (
+            vec![("pass", Some(0.5), Some(0.5))],
+            "pass",
+            "a band must end above its start; this one is 0.5..0.5",
+        ),
         (
             vec![("pass", None, Some(2.0)), ("reject", Some(2.0), None)],
             "reject",
-            "everything from 2 on lies outside of the guard of score, 0..1",
+            "everything from 2 on is outside the guard of score, 0..1",
         ),
         (vec![("pas", None, None)], "pas", "'pas' is not an outcome; did you mean 'pass'?"),
         (
             vec![("pass", None, Some(0.5)), ("pass", Some(0.5), None)],
             "pass",
-            "this name is there twice; give each band its own",
+            "duplicate name; each band needs its own",
         ),
     ] {
         let path = format!("policy.bands.{path}");
@@ -87,7 +91,7 @@ fn every_fault_is_told_at_once_with_its_path() {
     assert_eq!(
         faults,
         [
-            ("policy.outcomes[3]", "each outcome has a name, and its own"),
+            ("policy.outcomes[3]", "each outcome needs a unique name"),
             ("policy.adverse[0]", "'rejekt' is not an outcome; did you mean 'reject'?"),
             ("policy.guard.score", "the range is empty: 2 is above 1"),
             (
@@ -95,7 +99,7 @@ fn every_fault_is_told_at_once_with_its_path() {
                 "guards are for numbers: score, and fields and features of type int and float"
             ),
             ("policy.guard.amuont", "'amuont' is not score, a field or a feature; did you mean 'amount'?"),
-            ("policy.guard.amount", "it is guarded twice; write one range"),
+            ("policy.guard.amount", "duplicate guard; write one range"),
             ("policy.rules[0].then", "'reveiw' is not an outcome; did you mean 'review'?"),
             ("policy.rules[0].when", "'contry' is not a field or feature; did you mean 'country'?"),
             ("policy.rules[1].when", "it is not a condition; compare it with something"),
@@ -107,15 +111,12 @@ fn every_fault_is_told_at_once_with_its_path() {
             ),
             ("policy.reasons.most", "0 to 64"),
             ("policy.reasons.codes.amont", "'amont' is not a field or feature; did you mean 'amount'?"),
-            (
-                "policy.segments[0].when",
-                "score is not known yet where segments and features are told; use it in rules"
-            ),
+            ("policy.segments[0].when", "score is not available in segments and features; use it in rules"),
             (
                 "policy.segments[1].bands.x",
                 "'odd' is not an outcome; outcomes are pass, review, reject, pass"
             ),
-            ("policy.shadow.shadow", "a shadow has no shadow; take it out"),
+            ("policy.shadow.shadow", "a shadow cannot have a shadow; remove it"),
             ("policy.shadow.outcomes", "1 to 64 outcomes, from mild to severe"),
             ("policy.shadow.bands", "1 to 64 bands"),
         ]
@@ -135,7 +136,7 @@ fn more_than_the_bounds_is_refused() {
     }
 }
 
-/// A policy that has everything.
+/// A policy with every key.
 fn whole() -> Json {
     json!({
         "guards": [{"of": "score", "min": 0.0, "max": 1.0}, {"of": "amount", "min": 0.0, "max": null}],
@@ -153,7 +154,7 @@ fn whole() -> Json {
     })
 }
 
-/// Every place in it.
+/// All JSON pointers in it.
 fn pointers(json: &Json, at: &str, into: &mut Vec<String>) {
     into.push(at.to_owned());
     match json {
@@ -213,7 +214,7 @@ proptest! {
             None => prop_assert!(!faults.0.is_empty() && faults.0.iter().all(|fault| fault.path.starts_with("policy."))),
             Some(policy) => {
                 let row = rows(flags, Some(1.0), None);
-                let judged = policy.judge(&row, 0, Some(score)).or_else(|_| policy.judge(&row, 0, None)).unwrap();
+                let judged = policy.evaluate(&row, 0, Some(score)).or_else(|_| policy.evaluate(&row, 0, None)).unwrap();
                 prop_assert!(document.outcomes.contains(&policy.outcome(judged.outcome).to_string()));
                 prop_assert!(!policy.describe().is_empty());
             }

@@ -84,7 +84,7 @@ fn whatever_is_wrong_with_what_was_signed_the_old_version_goes_on() {
         fs::create_dir(folder.path().join("package")).unwrap();
         let package = &corpus["packages"][case["package"].as_str().unwrap()];
         build(package, &folder.path().join("package"));
-        let now = Wall::manual(case["now"].as_i64().unwrap() * 1000);
+        let now = WallClock::manual(case["now"].as_i64().unwrap() * 1000);
         let gate = TrustGate::new(Some(trust), case["environment"].as_str().unwrap(), false, now);
         let loader = loader_by(gate);
         let old = deployment("fraud", Digest::of(b"old"));

@@ -83,7 +83,7 @@ pub(crate) fn negated() -> Vec<u8> {
     })
 }
 
-/// `y = x + 1 1 1 1`: its rows say that they may have any width, and only have four or one.
+/// `y = x + 1 1 1 1`: its rows declare any width, but only four or one work.
 pub(crate) fn of_hidden_width() -> Vec<u8> {
     let ones = TensorValue {
         dims: vec![4],
@@ -101,13 +101,13 @@ pub(crate) fn of_hidden_width() -> Vec<u8> {
     })
 }
 
-/// `y = 1 + 1 + …`, as many times as the scalar `x` says.
+/// `y = 1 + 1 + …`, as many times as the scalar `x`.
 pub(crate) fn looped() -> Vec<u8> {
     let input = vec![value("x", INT64, &[])];
     counting("x", Vec::new(), input)
 }
 
-/// The same without an end, whatever `x` is.
+/// The same without end, whatever `x` is.
 pub(crate) fn endless() -> Vec<u8> {
     let trips = TensorValue {
         data_type: INT64,
@@ -118,7 +118,7 @@ pub(crate) fn endless() -> Vec<u8> {
     counting("trips", vec![trips], vec![value("x", INT64, &[])])
 }
 
-/// `y` has as many elements as `x` says: of made-up rows none or one, of others as much memory as there is.
+/// `y` has `x` elements: of sample rows none or one, of others as much memory as there is.
 pub(crate) fn range() -> Vec<u8> {
     let whole = |name: &str, value: i64| TensorValue {
         data_type: INT64,
@@ -135,7 +135,7 @@ pub(crate) fn range() -> Vec<u8> {
     })
 }
 
-/// `y = x + 0 + …`: a sum over two gigabytes of noughts, which are made while the model is loaded or run.
+/// `y = x + 0 + …`: a sum over two gigabytes of zeros, made while the model is loaded or run.
 pub(crate) fn huge() -> Vec<u8> {
     let shape = TensorValue {
         dims: vec![1],
@@ -182,7 +182,7 @@ fn counting(trips: &str, mut initializer: Vec<TensorValue>, input: Vec<Value>) -
     })
 }
 
-/// `y` is as many zeros as `x` says.
+/// `y` is `x` zeros.
 pub(crate) fn grown() -> Vec<u8> {
     model(Graph {
         name: "grown".into(),

@@ -1,4 +1,4 @@
-//! The messages of ONNX, as far as these tests write them.
+//! The ONNX messages that these tests write.
 
 use prost::Message;
 
@@ -167,7 +167,7 @@ pub(super) fn with_weights(tensor: TensorProto) -> ModelProto {
     model(GraphProto { initializer: vec![tensor], ..graph(vec![node("Add", "")]) })
 }
 
-/// Eight floats of a file beside the model, or what else is said.
+/// Eight floats of an external file, or the given entries.
 pub(super) fn external(entries: &[(&str, &str)]) -> TensorProto {
     let external_data = entries.iter().map(|(key, value)| entry(key, value)).collect();
     TensorProto {

@@ -1,4 +1,4 @@
-//! Which models run for as long as the values of their input say.
+//! Which models have a run time that depends on input values.
 
 use super::onnx::*;
 use super::scanned;
@@ -43,7 +43,7 @@ fn a_size_that_is_computed_from_the_input_s_values_is_found_however_far_it_comes
         size_from("b")
     ]));
     assert!(value_dependent(vec![wired("RandomUniform", &[], "a"), size_from("a")]));
-    // In any order, and by a name that a graph inside gives to something else.
+    // In any order, and under a name that a nested graph reuses.
     assert!(value_dependent(vec![size_from("a"), wired("Identity", &["c"], "a")]));
     let inner = GraphProto { initializer: vec![constant("x")], ..graph(vec![]) };
     let branch = AttributeProto { name: "then_branch".into(), g: Some(inner), ..AttributeProto::default() };
@@ -97,7 +97,7 @@ fn loops_and_sizes_in_graphs_inside_and_in_functions_count() {
     let inner = graph(vec![wired("Range", &["c", "x", "c"], "r")]);
     let branch = AttributeProto { name: "then_branch".into(), g: Some(inner), ..AttributeProto::default() };
     assert!(value_dependent(vec![NodeProto { attribute: vec![branch], ..wired("If", &["c"], "y") }]));
-    // A function's parameter may be called as a constant of the graph is.
+    // A function's parameter may have the name of a graph's constant.
     let function = FunctionProto {
         name: "f".into(),
         domain: "mine".into(),

@@ -1,4 +1,4 @@
-//! Whatever call of the disk fails: nothing that was acknowledged is lost, the counts add up, and the writer goes on.
+//! Whatever disk call fails: no acknowledged record is lost, the counts add up, the writer goes on.
 
 use super::*;
 use crate::disk::tests::{Failing, FaultyDisk, Plan};
@@ -15,10 +15,10 @@ pub(super) fn opened_on(disk: &Arc<FaultyDisk>, folder: &Path) -> Result<Arc<Jou
     Journal::open_on(Arc::clone(disk) as Arc<dyn Disk>, small(folder))
 }
 
-/// What a lane did, and was told.
+/// A lane's actions and their results.
 #[derive(Default)]
 pub(super) struct Story {
-    /// Waited for, and told that they are kept.
+    /// Records reported as durable.
     pub(super) acknowledged: Vec<u64>,
     /// Decided and answered without waiting: offered or missed.
     answered: u64,
@@ -39,7 +39,7 @@ impl Story {
         entry.pairs.clear();
         Encoder::new(&mut entry.pairs).str("filling").unwrap().bytes(&[1; 3000]).unwrap();
         if number.is_multiple_of(8) {
-            // Too long for the record: a file of its own.
+            // Too long for the record: stored as a blob.
             entry.input.clear();
             let long = format!("{number} ").repeat(8 << 10);
             Encoder::new(&mut entry.input).map(1).unwrap().str("long").unwrap().str(&long).unwrap();
@@ -52,7 +52,7 @@ impl Story {
         }
     }
 
-    /// Until one is kept.
+    /// Retries until one is durable.
     pub(super) fn until_kept(&mut self, lane: &dyn LaneRecorder, number: u64) {
         let begun = Instant::now();
         let before = self.acknowledged.len();
@@ -67,18 +67,18 @@ impl Story {
         let all = records(folder);
         let ids: Vec<u128> = of_kind(&all, "decision").iter().map(|record| record.id).collect();
         let found: HashSet<u128> = ids.iter().copied().collect();
-        assert_eq!(ids.len(), found.len(), "{told}: something stands there twice");
+        assert_eq!(ids.len(), found.len(), "{told}: a record is there twice");
         for number in &self.acknowledged {
             assert!(found.contains(&id(*number).0), "{told}: {number} was acknowledged and is lost");
         }
         let recorded = ids.len() as u64 - self.acknowledged.len() as u64;
         assert_eq!(recorded + gaps(&all), self.answered, "{told}: recorded and in gaps, of those answered");
         assert_eq!(verified(folder), [] as [String; 0], "{told}");
-        beside::check(folder, &all, told);
+        side_files::check(folder, &all, told);
     }
 }
 
-/// A closing record counts instead of the open one with the same beginning.
+/// A closing record replaces the open one with the same start.
 pub(super) fn gaps(records: &[Record]) -> u64 {
     let mut counts = BTreeMap::new();
     for gap in of_kind(records, "gap") {
@@ -87,7 +87,7 @@ pub(super) fn gaps(records: &[Record]) -> u64 {
     counts.values().sum()
 }
 
-/// A workload on a disk that fails as planned, goes well again, and is closed.
+/// A workload on a disk that fails as planned, recovers, and is closed.
 fn survives(plan: Plan) {
     let told = format!("{plan:?}");
     let folder = tempfile::tempdir().unwrap();
@@ -112,14 +112,14 @@ fn survives(plan: Plan) {
     );
     assert_eq!(counts.of("decision"), of_kind(&records(folder.path()), "decision").len() as u64, "{told}");
     story.check(folder.path(), &told);
-    // And it can be opened again.
+    // It can be opened again.
     let journal = opened_on(&disk, folder.path()).unwrap_or_else(|error| panic!("{told}: {error}"));
     story.until_kept(&*journal.lane(1), 404);
     journal.close();
     story.check(folder.path(), &told);
 }
 
-/// On as many threads as there is something to wait for.
+/// Uses several threads, since most of the time is waiting.
 fn all_survive(plans: impl IntoIterator<Item = Plan>) {
     let plans: Vec<Plan> = plans.into_iter().collect();
     thread::scope(|scope| {
@@ -174,17 +174,17 @@ fn without_room_for_the_next_segment_records_are_refused_while_the_open_one_stil
     disk.plan(Some(Plan::Every { calls: 1, failing: Failing::NoNewFile }));
     let mut number = 0;
     let begun = Instant::now();
-    while journal.counts().available != Some(Unkept::Full) {
+    while journal.counts().available != Some(Unavailable::Full) {
         assert!(begun.elapsed() < STUCK);
         number += 4;
         story.decide(&*lane, number);
     }
-    assert_eq!(lane.reserve(1), Err(Unkept::Full));
+    assert_eq!(lane.reserve(1), Err(Unavailable::Full));
     assert!(story.acknowledged.len() as u64 >= number / 4 - 1, "one was refused before the journal was full");
     for number in (1..40).filter(|number| number % 4 != 0) {
         story.decide(&*lane, number);
     }
-    // Into the room that was left for it.
+    // Uses the space reserved for it.
     while of_kind(&records(folder.path()), "gap").is_empty() {
         assert!(begun.elapsed() < STUCK, "no gap record was written");
     }
@@ -203,7 +203,7 @@ fn of_entries_that_were_offered_together_each_is_told_whether_it_is_kept() {
     let journal = opened_on(&disk, folder.path()).unwrap();
     let lane = journal.lane(0);
     disk.plan(Some(Plan::Every { calls: 1, failing: Failing::NoNewFile }));
-    // More than the open segment and one that was made ahead can take.
+    // More than the open segment and one prepared segment can hold.
     let numbers = 1..=200;
     lane.reserve(200).unwrap();
     let offered: Vec<_> = numbers
@@ -236,7 +236,7 @@ fn once_the_next_segment_may_be_there_nothing_more_is_acknowledged_from_this_one
     disk.plan(Some(Plan::Every { calls: 1, failing: Failing::NoName }));
     (1..100).for_each(|number| story.decide(&*lane, 4 * number));
     assert!(disk.failed() > 0, "no segment was begun");
-    // The header of the next segment says how many frames of this one count.
+    // The header of the next segment states how many frames of this one count.
     let copy = left::killed(folder.path());
     drop(opened(copy.path()));
     let found: HashSet<u128> = records(copy.path()).iter().map(|record| record.id).collect();
@@ -256,18 +256,18 @@ fn a_disk_that_does_not_answer_bounds_what_can_be_lost() {
     let held = disk.1.lock().unwrap();
     let begun = Instant::now();
     let mut number = 1;
-    while lane.reserve(1) != Err(Unkept::Behind) {
+    while lane.reserve(1) != Err(Unavailable::Behind) {
         lane.release(1);
         assert!(begun.elapsed() < STUCK, "everything is taken");
         story.decide(&*lane, number);
         number += 4;
     }
-    // A ring may have been full before.
+    // A ring may have been full earlier.
     while journal.counts().unsynced_ns <= journal.counts().loss_max_ns {
         assert!(begun.elapsed() < STUCK);
         thread::yield_now();
     }
-    assert_eq!(lane.reserve(1), Err(Unkept::Behind));
+    assert_eq!(lane.reserve(1), Err(Unavailable::Behind));
     assert!(journal.counts().unsynced_records > 0);
     drop(held);
     story.until_kept(&*lane, 400_000);

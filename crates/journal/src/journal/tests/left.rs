@@ -1,11 +1,11 @@
-//! What a new writer makes of a folder that was left in some state.
+//! Recovery of a directory that was left in some state.
 
 use super::*;
-use crate::recover::Broken;
+use crate::segment_scan::Broken;
 use crate::{HEADER_BYTES, LogError};
 use std::os::unix::fs::FileExt;
 
-/// The folder as it would be had the process been killed now.
+/// The directory after a simulated kill of the process.
 pub(super) fn killed(folder: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     for inner in ["", "segments", "blobs"] {
@@ -19,7 +19,7 @@ pub(super) fn killed(folder: &Path) -> tempfile::TempDir {
     copy
 }
 
-/// So many records that are on the disk, and where they end.
+/// This many durable records, and their end.
 fn killed_after(count: u64) -> (tempfile::TempDir, u64) {
     let folder = tempfile::tempdir().unwrap();
     let journal = opened(folder.path());
@@ -52,7 +52,7 @@ fn after_a_kill_the_log_goes_on_in_a_new_segment_that_says_so() {
     let recovered = of_kind(&records(folder.path()), "recovered");
     assert_eq!(recovered.iter().map(|record| record.number("kept_frames")).collect::<Vec<_>>(), [Some(10)]);
     assert_eq!(recovered[0].number("cut_bytes"), Some(0));
-    assert_eq!(headers(folder.path())[1].began, Began::Recovered);
+    assert_eq!(headers(folder.path())[1].began, StartReason::Recovered);
     assert_eq!((decisions(folder.path()), verified(folder.path())), (11, vec![]));
     assert!(!folder.path().join("recovery").exists());
 }
@@ -93,7 +93,7 @@ fn damage_in_the_middle_is_kept_aside_and_reported_and_the_log_goes_on() {
     let name = paths(folder.path())[0].file_name().unwrap().to_owned();
     assert_eq!(fs::read(folder.path().join("quarantine").join(name)).unwrap(), damaged);
     assert!(!verified(folder.path()).is_empty());
-    // Numbers of records that stand behind the damage are not given again.
+    // Numbers of records after the damage are not reused.
     assert_eq!(headers(folder.path())[1].first_seq, 11);
 }
 
@@ -113,7 +113,7 @@ fn readers_name_the_damage_and_find_what_holds_behind_it() {
     assert_eq!(seqs, (1..=seqs.len() as u64).collect::<Vec<_>>());
     assert!((1..9).contains(&seqs.len()), "{seqs:?}");
     assert!(log.read(seqs.len() as u64 + 1, false, |_| ControlFlow::Continue(())).is_err());
-    // From what was recorded since, nothing is in the way.
+    // Records written since then are readable.
     assert!(log.read(11, false, |_| ControlFlow::Continue(())).is_ok());
     let finds = log.find(id(9));
     assert_eq!(finds.records.iter().map(|kept| (kept.segment, kept.seq)).collect::<Vec<_>>(), [(1, 10)]);
@@ -123,7 +123,7 @@ fn readers_name_the_damage_and_find_what_holds_behind_it() {
 #[test]
 fn promised_records_that_were_cut_off_leave_a_hole_that_verify_names() {
     let (folder, end) = killed_after(10);
-    // Behind the ninth: all of them have one length.
+    // After the ninth: all have the same length.
     let ninth = HEADER_BYTES as u64 + (end - HEADER_BYTES as u64) / 10 * 9;
     File::options().write(true).open(&paths(folder.path())[0]).unwrap().set_len(ninth).unwrap();
     drop(opened(folder.path()));
@@ -139,7 +139,13 @@ fn segments_that_are_gone_are_told_and_their_numbers_not_given_again() {
         let folder = tempfile::tempdir().unwrap();
         for number in 0..3 {
             let journal = opened(folder.path());
-            journal.append(Entry { kind: EntryKind::Outcome, id: id(number), ..Entry::default() }).unwrap();
+            journal
+                .append(JournalRecord {
+                    kind: RecordKind::Outcome,
+                    id: id(number),
+                    ..JournalRecord::default()
+                })
+                .unwrap();
             journal.close();
         }
         let before = headers(folder.path());
@@ -148,7 +154,9 @@ fn segments_that_are_gone_are_told_and_their_numbers_not_given_again() {
             fs::remove_file(path).unwrap();
         }
         let journal = opened(folder.path());
-        let seq = journal.append(Entry { kind: EntryKind::Outcome, id: id(9), ..Entry::default() }).unwrap();
+        let seq = journal
+            .append(JournalRecord { kind: RecordKind::Outcome, id: id(9), ..JournalRecord::default() })
+            .unwrap();
         assert!(seq > next_seq, "{seq}");
         journal.close();
         drop(opened(folder.path()));
@@ -177,7 +185,7 @@ fn pages_that_came_to_the_disk_out_of_order_behind_what_was_promised_are_a_torn_
         promised.push(durable);
     }
     let copy = killed(folder.path());
-    // Ten were promised; of the two behind them, the second came to the disk alone.
+    // Ten were acknowledged; of the two after them, only the second reached the disk.
     fs::write(copy.path().join("durable"), &promised[9]).unwrap();
     write_at(copy.path(), ends[9], &vec![0; (ends[10] - ends[9]) as usize]);
     let left = Log::open(copy.path()).unwrap();
@@ -190,7 +198,7 @@ fn pages_that_came_to_the_disk_out_of_order_behind_what_was_promised_are_a_torn_
     assert_eq!(recovered[0].number("kept_frames"), Some(10));
     assert_eq!(recovered[0].number("cut_bytes"), Some(ends[11] - ends[9]));
     assert_eq!(of_kind(&all, "quarantined"), []);
-    // `durable` may be older than what it tells of.
+    // `durable` may be older than the data it describes.
     assert!(copy.path().join("quarantine").join("0000000000000001.fbj").exists());
     assert_eq!((decisions(copy.path()), verified(copy.path())), (10, vec![]));
 }

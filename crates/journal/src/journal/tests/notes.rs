@@ -1,17 +1,19 @@
-//! What a new writer makes of checkpoints that are broken.
+//! Recovery of damaged checkpoints.
 
 use super::*;
 
-/// A folder with so many notes, and where each begins.
+/// A directory with this many notes, and their offsets.
 fn noted(count: usize) -> (tempfile::TempDir, Vec<usize>) {
     let folder = tempfile::tempdir().unwrap();
     let mut places = Vec::new();
     while places.len() < count {
         let journal = opened(folder.path());
-        journal.append(Entry { kind: EntryKind::Outcome, id: id(1), ..Entry::default() }).unwrap();
+        journal
+            .append(JournalRecord { kind: RecordKind::Outcome, id: id(1), ..JournalRecord::default() })
+            .unwrap();
         journal.close();
         places = text(folder.path()).match_indices("flyball-journal/").map(|(at, _)| at).collect();
-        // Each is named on its first line and on that of its signature.
+        // Each name occurs on its first line and on its signature's.
         places = places.into_iter().step_by(2).collect();
     }
     (folder, places)

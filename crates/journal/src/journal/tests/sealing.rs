@@ -1,4 +1,4 @@
-//! Sealing: when a journal is closed, and when somebody asks for it.
+//! Sealing at close and on request.
 
 use super::faults::{Story, small};
 use super::*;
@@ -11,7 +11,7 @@ fn filled(journal: &Journal, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// Every record is proven by the last checkpoint.
+/// The last checkpoint proves every record.
 fn all_proven(folder: &Path) -> usize {
     let log = Log::open(folder).unwrap();
     let key = log.key().unwrap();
@@ -58,8 +58,8 @@ fn a_journal_that_was_closed_goes_on_behind_what_is_sealed() {
         journal.close();
         assert_eq!(all_proven(folder.path()) as u64, 10 * round + 10);
     }
-    let began: Vec<Began> = headers(folder.path()).iter().map(|header| header.began).collect();
-    assert_eq!(began[..3], [Began::First, Began::Rotated, Began::Reopened]);
+    let began: Vec<StartReason> = headers(folder.path()).iter().map(|header| header.began).collect();
+    assert_eq!(began[..3], [StartReason::First, StartReason::Rotated, StartReason::Reopened]);
     assert_eq!(of_kind(&records(folder.path()), "recovered"), []);
 }
 
@@ -75,11 +75,11 @@ fn whoever_asks_for_a_seal_has_all_that_was_recorded_before_under_a_checkpoint()
         assert_eq!(all_proven(folder.path()) as u64, 100 * round + 100);
         let (note, _) = Log::open(folder.path()).unwrap().last_note().unwrap().unwrap();
         assert_eq!(seal.checkpoint, note);
-        // Nothing came since.
+        // No record since.
         assert_eq!(journal.seal().unwrap().segment, round + 1);
     }
     journal.close();
-    assert!(matches!(journal.seal(), Err(JournalError::Unkept(Unkept::Closed))));
+    assert!(matches!(journal.seal(), Err(JournalError::Unavailable(Unavailable::Closed))));
 }
 
 #[test]
@@ -91,10 +91,10 @@ fn without_room_for_another_segment_a_seal_is_refused_and_the_records_stay() {
     let mut story = Story::default();
     disk.plan(Some(Plan::Every { calls: 1, failing: Failing::NoNewFile }));
     story.decide(&*lane, 4);
-    // The next segment may have been made before.
+    // The next segment may have been prepared before.
     let _ = journal.seal();
     story.decide(&*lane, 12);
-    assert!(matches!(journal.seal(), Err(JournalError::Unkept(Unkept::Full))));
+    assert!(matches!(journal.seal(), Err(JournalError::Unavailable(Unavailable::Full))));
     disk.plan(None);
     let begun = Instant::now();
     while journal.seal().is_err() {

@@ -1,8 +1,10 @@
-//! A small journal with fixed keys, checked in under `tests/golden/journal`: the format's page shows its bytes, and other
-//! implementations are tested against it. `FLYBALL_GOLDEN=write` makes it anew.
+//! A small journal with fixed keys in `tests/golden/journal`.
+//!
+//! The format's page shows its bytes, and other implementations are tested against it. `FLYBALL_GOLDEN=write`
+//! regenerates it.
 
 use super::Sample;
-use crate::format::Began;
+use crate::format::StartReason;
 use crate::log::{Log, notes_path, segment_path};
 use crate::verify::VerifyOptions;
 use flyball_core::DecisionId;
@@ -27,18 +29,18 @@ fn decided(number: u128, outcome: &str) -> Vec<u8> {
     map.into_writer()
 }
 
-/// Two sealed segments, the second given up with its last frame, and an open one.
+/// Two sealed segments, the second abandoned with its last frame, and an open one.
 fn sample() -> Sample {
     let mut sample = Sample::new();
     sample.push(&decided(1, "accept"));
     sample.push(&decided(2, "review"));
     sample.push(&decided(3, "reject"));
     sample.checkpoint();
-    sample.begin(Began::Rotated, 0);
+    sample.begin(StartReason::Rotated, 0);
     sample.checkpoint();
     sample.push(&decided(4, "accept"));
     sample.push(&decided(5, "accept"));
-    sample.begin(Began::Abandoned, 1);
+    sample.begin(StartReason::Abandoned, 1);
     sample.push(&decided(5, "accept"));
     sample.checkpoint();
     sample
@@ -48,7 +50,8 @@ fn files(sample: &Sample) -> Vec<(String, Vec<u8>)> {
     let log = sample.log();
     let paths = [log.folder().join("node.json"), notes_path(log.folder())];
     let segments = (1..=sample.segments.len() as u64).map(|number| segment_path(log.folder(), number));
-    let name = |path: &Path| path.strip_prefix(log.folder()).expect("it lies in it").display().to_string();
+    let name =
+        |path: &Path| path.strip_prefix(log.folder()).expect("it is below the folder").display().to_string();
     paths
         .into_iter()
         .chain(segments)

@@ -5,7 +5,9 @@ use crate::decision_walk::DecisionWalk;
 use crate::row_buffers::{Progress, RowState};
 use crate::testing::WALL_MS;
 use crate::walk::Walk;
-use flyball_core::{DecisionId, FaultKind, Outcome, Protocol, RowOutcome, RowsAsk, Scalar, Stage, TakeRows};
+use flyball_core::{
+    DecisionId, FaultKind, Outcome, Protocol, RowOutcome, RowSink, RowsOptions, Scalar, Stage,
+};
 use serde_json::json;
 use std::time::Duration;
 
@@ -165,7 +167,7 @@ fn a_row_that_came_to_no_decision_is_a_fault_of_its_own_and_no_panic() {
         reader.finish();
         buffers.states.clear();
         buffers.states.push(RowState::new(DecisionId(0), 0, Progress::Open));
-        let ask = RowsAsk { single, ..RowsAsk::default() };
+        let ask = RowsOptions { single, ..RowsOptions::default() };
         let walk = Walk::begin(&world.lane, Protocol::Http, Duration::ZERO);
         match DecisionWalk::new(&world.lane, decision, &ask, buffers, None).answer(&walk) {
             Err(fault) => assert!(single && fault.kind == FaultKind::Panicked),

@@ -10,7 +10,7 @@ use crate::row_buffers::{Progress, RowBuffers, RowState};
 use crate::testing::Made;
 use crate::walk::Walk;
 use flyball_core::{
-    DataType, Entry, Nanos, Protocol, Reason, RowsAsk, Scalar, Stage, TakeRows, Tensor, TensorData,
+    DataType, JournalRecord, Nanos, Protocol, Reason, RowSink, RowsOptions, Scalar, Stage, Tensor, TensorData,
 };
 use flyball_decision::{FeatureFact, Origin, row_numbers};
 use flyball_journal::record_codec::ModelRun;
@@ -93,7 +93,7 @@ fn an_entry_takes_so_long() {
     let decision = routes.get("d").unwrap().decision.as_ref().unwrap();
     let mut buffers = world.lane.services.buffers.lend();
     sent(decision, &mut buffers);
-    let verdict = decision.program.policy.judge(&buffers.rows, 0, Some(0.125)).unwrap();
+    let verdict = decision.program.policy.evaluate(&buffers.rows, 0, Some(0.125)).unwrap();
     let mut state =
         RowState::new(world.lane.services.random.id(0), 0, Progress::Decided { verdict, score: Some(0.125) });
     for field in ["amount", "spent_1h", "distance_km", "country"] {
@@ -105,7 +105,7 @@ fn an_entry_takes_so_long() {
     }
     buffers.states.clear();
     buffers.states.push(state);
-    let ask = RowsAsk { single: true, ..RowsAsk::default() };
+    let ask = RowsOptions { single: true, ..RowsOptions::default() };
     let mut walk = Walk::begin(&world.lane, Protocol::Http, Duration::ZERO);
     for (place, stage) in Stage::ALL.into_iter().enumerate() {
         walk.end_at(stage, Nanos(1_000_000 + 1000 * place as u64));

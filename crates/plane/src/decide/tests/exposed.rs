@@ -8,7 +8,9 @@ use crate::tensor_record::TensorRecord;
 use crate::testing::Made;
 use crate::walk::Walk;
 use crate::{exposed, ready, route};
-use flyball_core::{Access, EntryKind, Fault, FaultKind, Granted, ModelRef, Protocol, Stage, Unkept, Verb};
+use flyball_core::{
+    Access, Fault, FaultKind, Granted, ModelRef, Protocol, RecordKind, Stage, Unavailable, Verb,
+};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +68,7 @@ fn what_a_caller_does_not_see_is_answered_like_what_is_not_there() {
     assert_eq!(text(&Access::default(), "x"), "model 'x' is not here; serving: d");
     assert_eq!(kind(find_decision(&routes, &other, "d")), Some(FaultKind::DecisionNotFound));
     assert_eq!(kind(find_decision(&routes, &access(&["outcome:d"]), "d")), None, "it sees the decision");
-    assert_eq!(kind(access(&["outcome:d"]).demand(Verb::Decide, "d")), Some(FaultKind::Forbidden));
+    assert_eq!(kind(access(&["outcome:d"]).require(Verb::Decide, "d")), Some(FaultKind::Forbidden));
 }
 
 #[test]
@@ -90,11 +92,11 @@ fn tensors_are_recorded_or_refused_and_a_place_that_is_not_used_is_given_back() 
     let record = TensorRecord::reserve(&world.lane, found().decision).unwrap().expect("there is a recorder");
     assert_eq!(book.held(), 1);
     record.with_inputs(&[]).offer(&found().model, &walk);
-    let told = book.of(EntryKind::Tensors);
+    let told = book.of(RecordKind::Tensors);
     assert_eq!((told.len(), &told[0]["decision"], &told[0]["protocol"]), (1, &json!("d"), &json!("http")));
     drop(TensorRecord::reserve(&world.lane, found().decision).unwrap());
     assert_eq!((book.held(), book.offered()), (0, 1));
-    book.state().refusals.push_back(Unkept::Full);
+    book.state().refusals.push_back(Unavailable::Full);
     assert_eq!(kind(TensorRecord::reserve(&world.lane, found().decision)), Some(FaultKind::RecordFailed));
 }
 

@@ -5,7 +5,7 @@ use super::world::{Mood, World, decided, document, many, one};
 use crate::idempotency::Known;
 use crate::testing::Made;
 use flyball_core::{CallerIndex, Digest, FaultKind, Remedy, RowOutcome};
-use flyball_features::Why;
+use flyball_features::LookupError;
 use serde_json::{Value as Json, json};
 
 const MINUTE_MS: u64 = 60_000;
@@ -176,7 +176,7 @@ fn a_list_of_many_rows_asks_no_more_at_once_than_a_lane_may() {
     let answer = world.ask(many(rows)).unwrap();
     for row in &answer.rows[..4200] {
         let RowOutcome::Failed { text, .. } = &row.outcome else { panic!("{row:?}") };
-        assert!(!text.contains(Why::Busy.label()), "{text}");
+        assert!(!text.contains(LookupError::Busy.label()), "{text}");
     }
 }
 

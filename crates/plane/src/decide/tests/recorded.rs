@@ -4,7 +4,7 @@
 use super::recorder::Book;
 use super::world::{Asked, Mood, World, decided, document, many, model, one, variant};
 use crate::testing::Made;
-use flyball_core::{Decisions, EntryKind, Fault, FaultKind, Remedy, RowOutcome, Stage, Unkept};
+use flyball_core::{Decisions, Fault, FaultKind, RecordKind, Remedy, RowOutcome, Stage, Unavailable};
 use serde_json::{Value as Json, json};
 
 fn with(edit: impl FnOnce(&mut Json)) -> (World, Book) {
@@ -57,7 +57,7 @@ pub(super) fn ids(answer: &Result<Decisions, Fault>) -> Vec<String> {
 fn what_is_answered_is_what_was_recorded() {
     let (world, book) = buffered(json!("error"));
     let answer = world.ask(many(vec![json!({"x": 1, "k": "a"}), json!({"x": 300}), json!({"x": 7})]));
-    let records = book.of(EntryKind::Decision);
+    let records = book.of(RecordKind::Decision);
     assert_eq!(records.iter().map(|record| record["id"].as_str().unwrap()).collect::<Vec<_>>(), ids(&answer));
     for (record, row) in records.iter().zip([0, 2]) {
         let row_answer = decided(&answer, row);
@@ -82,7 +82,7 @@ fn what_is_answered_is_what_was_recorded() {
 fn a_record_says_with_how_many_others_its_row_was_run_and_where_among_them() {
     let (world, book) = buffered(json!("error"));
     world.ask_all(vec![x(1), many(vec![json!({"x": 2}), json!({"x": 3})])]);
-    let records = book.of(EntryKind::Decision);
+    let records = book.of(RecordKind::Decision);
     assert_eq!(*world.lane.sink.0.borrow(), [3], "they were run together");
     for (place, record) in records.iter().enumerate() {
         let score = place as f64 + 1.0;
@@ -96,7 +96,7 @@ fn a_record_says_with_how_many_others_its_row_was_run_and_where_among_them() {
 #[test]
 fn without_a_place_nothing_is_computed() {
     let (world, book) = buffered(json!("error"));
-    book.state().refusals.extend([Unkept::Full, Unkept::Behind]);
+    book.state().refusals.extend([Unavailable::Full, Unavailable::Behind]);
     let fault = world.ask(x(1).keyed("key")).unwrap_err();
     assert_eq!((fault.kind, fault.stage), (FaultKind::RecordFailed, Stage::Admit));
     assert!(fault.retry_after.is_some() && fault.text.contains("full"), "{fault:?}");
@@ -114,14 +114,14 @@ fn what_is_declared_for_no_record_is_answered_and_stands_in_a_gap() {
         [(json!({"outcome": "review"}), "review", vec![]), (json!("rules"), "reject", vec!["R7"])]
     {
         let (world, book) = buffered(remedy);
-        book.state().refusals.push_back(Unkept::Broken);
+        book.state().refusals.push_back(Unavailable::Broken);
         let row = decided(&world.ask(x(7)), 0);
         assert_eq!(
             (&*row.outcome, row.score, row.remedy.unwrap().cause),
             (outcome, None, FaultKind::RecordFailed)
         );
         assert_eq!(row.reasons.iter().map(|reason| &*reason.code).collect::<Vec<_>>(), reasons);
-        assert_eq!(book.missed(), [(1, Unkept::Broken)]);
+        assert_eq!(book.missed(), [(1, Unavailable::Broken)]);
         assert_eq!(world.puppets[0].runs(), 0);
         add_up(&world, &book);
     }
@@ -130,11 +130,11 @@ fn what_is_declared_for_no_record_is_answered_and_stands_in_a_gap() {
 #[test]
 fn a_retry_asks_for_a_place_once_more_and_not_a_third_time() {
     let (world, book) = buffered(json!("retry"));
-    book.state().refusals.push_back(Unkept::Behind);
+    book.state().refusals.push_back(Unavailable::Behind);
     let row = decided(&world.ask(x(1)), 0);
     assert_eq!((row.score, row.remedy.unwrap().remedy), (Some(1.0), Remedy::Retry));
-    assert_eq!(book.of(EntryKind::Decision)[0]["remedy"], json!(["record_failed", "admit", "retry"]));
-    book.state().refusals.extend([Unkept::Behind; 2]);
+    assert_eq!(book.of(RecordKind::Decision)[0]["remedy"], json!(["record_failed", "admit", "retry"]));
+    book.state().refusals.extend([Unavailable::Behind; 2]);
     assert_eq!(world.ask(x(1)).unwrap_err().kind, FaultKind::RecordFailed);
     assert_eq!(world.puppets[0].runs(), 1);
     add_up(&world, &book);
@@ -145,11 +145,11 @@ fn who_serves_unlogged_decides_as_ever_and_says_how_often() {
     for durability in ["buffered", "sync"] {
         let record = json!({"durability": durability, "when_unavailable": "serve_unlogged"});
         let (world, book) = world(json!("error"), record);
-        book.state().refusals.push_back(Unkept::Full);
+        book.state().refusals.push_back(Unavailable::Full);
         let answer = world.ask(many(vec![json!({"x": 1}), json!({"x": 300}), json!({"x": 2})]));
         assert_eq!((decided(&answer, 0).score, decided(&answer, 2).remedy), (Some(1.0), None));
-        assert_eq!(book.missed(), [(2, Unkept::Full)]);
-        book.state().commits.push_back(Some(Unkept::Broken));
+        assert_eq!(book.missed(), [(2, Unavailable::Full)]);
+        book.state().commits.push_back(Some(Unavailable::Broken));
         decided(&world.ask(x(1)), 0);
         assert_eq!(book.missed().len(), if durability == "sync" { 2 } else { 1 });
         decided(&world.ask(x(1)), 0);
@@ -167,8 +167,8 @@ fn a_decision_that_waits_for_the_disk_is_answered_once_it_is_there() {
         }
         offered
     });
-    assert_eq!(book.of(EntryKind::Decision)[0]["sync"], json!(true));
-    assert_eq!(ids(&answer), [book.of(EntryKind::Decision)[0]["id"].as_str().unwrap()]);
+    assert_eq!(book.of(RecordKind::Decision)[0]["sync"], json!(true));
+    assert_eq!(ids(&answer), [book.of(RecordKind::Decision)[0]["id"].as_str().unwrap()]);
     add_up(&world, &book);
 }
 
@@ -179,11 +179,11 @@ fn places_that_are_held_are_used_whatever_is_the_matter_with_the_journal_since()
     world.hang_up(x(1), || {
         let offered = book.offered() == 1;
         if offered {
-            book.state().refusals.push_back(Unkept::Full);
+            book.state().refusals.push_back(Unavailable::Full);
         }
         offered
     });
-    assert_eq!(book.of(EntryKind::Undelivered).len(), 1);
+    assert_eq!(book.of(RecordKind::Undelivered).len(), 1);
     assert_eq!((book.held(), book.state().orphans.len()), (0, 1));
 }
 
@@ -193,7 +193,7 @@ fn who_hangs_up_leaves_no_place_behind_and_a_decision_that_is_known_as_undeliver
     book.state().hangs = true;
     world.hang_up(many(vec![json!({"x": 1}), json!({"x": 300}), json!({"x": 2})]), || book.offered() == 2);
     let ids = |kind| book.of(kind).iter().map(|entry| entry["id"].clone()).collect::<Vec<_>>();
-    assert_eq!(ids(EntryKind::Undelivered), ids(EntryKind::Decision));
+    assert_eq!(ids(RecordKind::Undelivered), ids(RecordKind::Decision));
     assert_eq!(world.lane.sink.1.borrow().walks.len(), 1);
     add_up(&world, &book);
     // Before anything is decided there is nothing to be told.
@@ -208,7 +208,7 @@ fn rows_that_were_admitted_and_failed_leave_a_record_and_those_that_were_refused
     world.puppets[0].fails_on(9);
     let answer = world.ask(many(vec![json!({"x": 1}), json!({"x": 9, "k": "a"}), json!({"x": 300})]));
     assert_eq!(ids(&answer).len(), 1);
-    let failed = book.of(EntryKind::Failed);
+    let failed = book.of(RecordKind::Failed);
     assert_eq!(failed.len(), 1);
     assert_eq!((&failed[0]["personal"], &failed[0]["subject"]), (&json!({"row": "1"}), &json!("a")));
     assert_eq!(failed[0]["input"], json!({"x": 9, "k": "a"}));
@@ -216,7 +216,7 @@ fn rows_that_were_admitted_and_failed_leave_a_record_and_those_that_were_refused
     assert_eq!((&fault[0], &fault[1]), (&json!("run_failed"), &json!("infer")));
     assert!(failed[0].get("outcome").is_none());
     assert!(world.ask(x(9)).is_err());
-    assert_eq!(book.of(EntryKind::Failed).len(), 2, "also where the whole request fails");
+    assert_eq!(book.of(RecordKind::Failed).len(), 2, "also where the whole request fails");
     assert!(world.ask(x(300)).is_err());
     assert_eq!(book.offered(), 3);
     add_up(&world, &book);
@@ -234,7 +234,7 @@ fn every_way_to_a_decision_has_its_name() {
     };
     let way = |(world, book): &(World, Book)| {
         decided(&world.ask(x(1)), 0);
-        let record = book.of(EntryKind::Decision).pop().unwrap();
+        let record = book.of(RecordKind::Decision).pop().unwrap();
         (record["route"].clone(), record["variant"].clone(), record["models"].as_array().unwrap().len())
     };
     assert_eq!(way(&remedied(json!("error"))), (json!("champion"), json!("champion"), 1));
@@ -251,7 +251,7 @@ fn every_way_to_a_decision_has_its_name() {
         document["policy"]["kill_switch"] = json!({"outcome": "reject", "reason": "STOP"});
     });
     assert_eq!(way(&killed), (json!("kill_switch"), Json::Null, 0));
-    killed.1.state().refusals.push_back(Unkept::Full);
+    killed.1.state().refusals.push_back(Unavailable::Full);
     assert!(killed.0.ask(x(1)).is_err(), "it is a decision like any other");
     let split = with(|document| {
         document["models"] = json!([model("a", "1"), model("b", "2")]);
@@ -279,7 +279,7 @@ fn what_is_personal_and_what_is_masked_is_not_in_the_input() {
     });
     let row = json!({"x": 1, "k": "a", "who": "Ada", "when": -1.5, "hidden": 2.5, "where": "AT"});
     decided(&world.ask(one(row)), 0);
-    let record = &book.of(EntryKind::Decision)[0];
+    let record = &book.of(RecordKind::Decision)[0];
     let when = json!([1001, {"1": -2, "-9": 500_000_000}]);
     assert_eq!(record["input"], json!({"x": 1, "k": "a", "when": when, "where": "AT"}));
     assert_eq!(record["personal"], json!({"input": {"who": "Ada"}}));
@@ -308,7 +308,7 @@ fn features_that_are_made_of_what_is_personal_are_personal_too() {
         ]);
     });
     decided(&world.ask(one(json!({"x": 1, "k": "a", "income": 14.0, "who": "Ada"}))), 0);
-    let record = &book.of(EntryKind::Decision)[0];
+    let record = &book.of(RecordKind::Decision)[0];
     let names = |part: &Json| part.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(&record["features"]), ["events", "twice"]);
     assert_eq!(names(&record["personal"]["features"]), ["earned", "known", "poor", "share"]);
@@ -323,7 +323,7 @@ fn records_beyond_the_sample_say_what_was_decided_and_nothing_of_the_input() {
     for value in 0..64 {
         decided(&world.ask(one(json!({"x": value % 9, "k": "a"}))), 0);
     }
-    let records = book.of(EntryKind::Decision);
+    let records = book.of(RecordKind::Decision);
     let (whole, rest): (Vec<_>, Vec<_>) = records.iter().partition(|record| record.get("sampled").is_none());
     assert!(whole.len() > 8 && rest.len() > 8, "{} whole", whole.len());
     for record in rest {
@@ -338,7 +338,7 @@ fn a_repeat_leaves_no_record() {
     let (world, book) = buffered(json!("error"));
     let first = ids(&world.ask(x(1).keyed("key")));
     assert_eq!(ids(&world.ask(x(1).keyed("key"))), first);
-    let records = book.of(EntryKind::Decision);
+    let records = book.of(RecordKind::Decision);
     assert_eq!((records.len(), &records[0]["key"]), (1, &json!("key")));
     add_up(&world, &book);
 }
@@ -351,7 +351,7 @@ fn what_ran_beside_a_decision_is_recorded_under_its_id_where_there_is_a_place() 
         document["route"] = json!({"shadow": ["beside"]});
     });
     let answer = world.ask(x(6));
-    let shadow = &book.of(EntryKind::Shadow)[0];
+    let shadow = &book.of(RecordKind::Shadow)[0];
     assert_eq!(json!(ids(&answer)), json!([shadow["id"]]));
     assert_eq!((&shadow["of"], &shadow["variant"]), (&json!("variant"), &json!("beside")));
     assert_eq!((&shadow["score"], &shadow["outcome"]), (&json!(12.0), &json!("review")));

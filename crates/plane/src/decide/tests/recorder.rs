@@ -1,6 +1,8 @@
 //! A recorder for tests: keeps what it is offered, and refuses, waits or fails when it is told to.
 
-use flyball_core::{Entry, EntryKind, LaneRecorder, Recorder, Registered, Served, Ticket, Unkept};
+use flyball_core::{
+    JournalRecord, LaneRecorder, RecordKind, Recorder, Registered, Served, Ticket, Unavailable,
+};
 use minicbor::Decoder;
 use minicbor::data::Type;
 use serde_json::{Map, Value as Json, json};
@@ -11,24 +13,24 @@ use std::task::{Context, Poll, Waker};
 #[derive(Default)]
 pub(super) struct Progress {
     /// What the next attempts to hold places get; after them there is room.
-    pub(super) refusals: VecDeque<Unkept>,
+    pub(super) refusals: VecDeque<Unavailable>,
     held: usize,
-    pub(super) entries: Vec<Entry>,
-    missed: Vec<(usize, Unkept)>,
+    pub(super) entries: Vec<JournalRecord>,
+    missed: Vec<(usize, Unavailable)>,
     pub(super) orphans: Vec<Ticket>,
     /// What becomes of entries that are waited for, one after the other as they are offered; after them all are kept.
-    pub(super) commits: VecDeque<Option<Unkept>>,
+    pub(super) commits: VecDeque<Option<Unavailable>>,
     /// Of each that was offered: why it is lost.
-    lost: Vec<Option<Unkept>>,
+    lost: Vec<Option<Unavailable>>,
     /// Nothing is kept, and nothing fails, until this is not set.
     pub(super) hangs: bool,
     waker: Option<Waker>,
     pub(super) served: Vec<Served>,
-    spare: Vec<Entry>,
+    spare: Vec<JournalRecord>,
 }
 
 impl Progress {
-    fn why_lost(&self, ticket: Ticket) -> Option<Unkept> {
+    fn why_lost(&self, ticket: Ticket) -> Option<Unavailable> {
         self.lost[ticket.0 as usize - 1]
     }
 }
@@ -43,7 +45,7 @@ impl Book {
     }
 
     /// The entries of a kind, as JSON.
-    pub(super) fn of(&self, kind: EntryKind) -> Vec<Json> {
+    pub(super) fn of(&self, kind: RecordKind) -> Vec<Json> {
         self.state().entries.iter().filter(|entry| entry.kind == kind).map(told).collect()
     }
 
@@ -59,10 +61,10 @@ impl Book {
     pub(super) fn recorded(&self) -> Vec<Json> {
         let state = self.state();
         let kept = state.entries.iter().zip(&state.lost).filter(|(_, lost)| lost.is_none());
-        kept.filter(|(entry, _)| entry.kind == EntryKind::Decision).map(|(entry, _)| told(entry)).collect()
+        kept.filter(|(entry, _)| entry.kind == RecordKind::Decision).map(|(entry, _)| told(entry)).collect()
     }
 
-    pub(super) fn missed(&self) -> Vec<(usize, Unkept)> {
+    pub(super) fn missed(&self) -> Vec<(usize, Unavailable)> {
         self.state().missed.clone()
     }
 
@@ -87,7 +89,7 @@ impl Recorder for Book {
 }
 
 impl LaneRecorder for Book {
-    fn reserve(&self, entries: usize) -> Result<(), Unkept> {
+    fn reserve(&self, entries: usize) -> Result<(), Unavailable> {
         let mut state = self.state();
         match state.refusals.pop_front() {
             Some(why) => Err(why),
@@ -102,11 +104,11 @@ impl LaneRecorder for Book {
         self.state().held -= entries;
     }
 
-    fn blank(&self) -> Box<Entry> {
+    fn blank(&self) -> Box<JournalRecord> {
         Box::new(self.state().spare.pop().unwrap_or_default())
     }
 
-    fn offer(&self, mut entry: Box<Entry>) -> Ticket {
+    fn offer(&self, mut entry: Box<JournalRecord>) -> Ticket {
         let mut state = self.state();
         state.held = state.held.checked_sub(1).expect("every entry has its place");
         let lost = if entry.sync { state.commits.pop_front().flatten() } else { None };
@@ -117,7 +119,7 @@ impl LaneRecorder for Book {
         Ticket(state.entries.len() as u64)
     }
 
-    fn poll_kept(&self, ticket: Ticket, context: &mut Context<'_>) -> Poll<Result<(), Unkept>> {
+    fn poll_durable(&self, ticket: Ticket, context: &mut Context<'_>) -> Poll<Result<(), Unavailable>> {
         let mut state = self.state();
         if state.hangs {
             state.waker = Some(context.waker().clone());
@@ -133,13 +135,13 @@ impl LaneRecorder for Book {
         state.missed.extend(lost.map(|why| (1, why)));
     }
 
-    fn missed(&self, decisions: usize, why: Unkept) {
+    fn missed(&self, decisions: usize, why: Unavailable) {
         self.state().missed.push((decisions, why));
     }
 }
 
 /// An entry as JSON, decoded to its last byte.
-pub(super) fn told(entry: &Entry) -> Json {
+pub(super) fn told(entry: &JournalRecord) -> Json {
     let mut decoder = Decoder::new(&entry.pairs);
     let mut pairs = Map::new();
     for _ in 0..entry.pairs_count {

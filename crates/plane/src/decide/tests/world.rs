@@ -9,8 +9,8 @@ use crate::{DecisionRequest, Deployment, Lane, LaneInbox, Model, PlaneServices, 
 use bytes::{Bytes, BytesMut};
 use flyball_core::snapshot::{self, Document};
 use flyball_core::{
-    Decided, DecisionDialect, Decisions, Digest, Fault, Protocol, RequestLimits, RowOutcome, RowsAsk, Scalar,
-    TakeRows, Tensor, TensorData, Way,
+    Decided, DecisionDialect, Decisions, Digest, Fault, Protocol, RequestLimits, RowOutcome, RowRoute,
+    RowSink, RowsOptions, Scalar, Tensor, TensorData,
 };
 use flyball_engine::RunError;
 use serde_json::{Value as Json, json};
@@ -101,7 +101,7 @@ impl Run for Times {
 /// A request for decisions, and the answer as it is.
 pub(super) struct Asked {
     rows: Vec<Json>,
-    ask: RowsAsk,
+    ask: RowsOptions,
 }
 
 impl DecisionDialect for Asked {
@@ -119,15 +119,15 @@ impl DecisionDialect for Asked {
         &self,
         _body: &Bytes,
         _limits: &RequestLimits,
-        take: &mut dyn TakeRows,
-    ) -> Result<RowsAsk, Fault> {
+        take: &mut dyn RowSink,
+    ) -> Result<RowsOptions, Fault> {
         for (place, row) in self.rows.iter().enumerate() {
             let id = place.to_string();
             take.row((!self.ask.single).then_some(&id));
             for (name, value) in row.as_object().unwrap() {
                 match (name.as_str(), value.as_str()) {
-                    ("as", Some("rules")) => take.way(Way::Rules),
-                    ("as", Some(variant)) => take.way(Way::Variant(variant)),
+                    ("as", Some("rules")) => take.route(RowRoute::Rules),
+                    ("as", Some(variant)) => take.route(RowRoute::Variant(variant)),
                     _ => take.field(name, scalar(value)),
                 }
             }
@@ -160,15 +160,15 @@ fn scalar(value: &Json) -> Scalar<'_> {
 
 /// One row, and what it asks for.
 pub(super) fn one(row: Json) -> Asked {
-    Asked { rows: vec![row], ask: RowsAsk { single: true, ..RowsAsk::default() } }
+    Asked { rows: vec![row], ask: RowsOptions { single: true, ..RowsOptions::default() } }
 }
 
 pub(super) fn many(rows: Vec<Json>) -> Asked {
-    Asked { rows, ask: RowsAsk::default() }
+    Asked { rows, ask: RowsOptions::default() }
 }
 
 impl Asked {
-    pub(super) fn with(mut self, edit: impl FnOnce(&mut RowsAsk)) -> Asked {
+    pub(super) fn with(mut self, edit: impl FnOnce(&mut RowsOptions)) -> Asked {
         edit(&mut self.ask);
         self
     }

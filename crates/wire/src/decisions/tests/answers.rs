@@ -1,4 +1,4 @@
-//! Answers in both forms say the same, and nothing that was decided is lost.
+//! Responses in both forms agree, and no part of a decision is lost.
 
 use super::{GrpcDecision, http, proto};
 use crate::proto::decisions::decided_row::Result as Decided_;

@@ -1,5 +1,6 @@
-//! One tensor through every form that a request may have: JSON, binary, protobuf contents, protobuf raw, and shared memory
-//! over HTTP and gRPC. All give the same, bit for bit.
+//! One tensor through every form of a request gives the same bits.
+//!
+//! JSON, binary, protobuf contents, protobuf raw, and shared memory over HTTP and gRPC.
 
 use super::round_trips::{Case, any_case, in_json};
 use super::{GrpcDialect, HttpDialect, http, parse, parse_binary, parse_json};
@@ -12,7 +13,7 @@ use proptest::prelude::*;
 use prost::Message;
 use std::sync::Arc;
 
-/// The elements in their own list; none for those that have no list.
+/// The elements in their own list; none for types without a list.
 fn contents(case: &Case) -> Option<InferTensorContents> {
     fn each<const SIZE: usize, T>(case: &Case, element: fn([u8; SIZE]) -> T) -> Vec<T> {
         case.elements.iter().map(|(_, le)| element(le.as_slice().try_into().expect("its size"))).collect()
@@ -38,7 +39,7 @@ fn contents(case: &Case) -> Option<InferTensorContents> {
     Some(all)
 }
 
-/// The message of a case, with its tensor elsewhere than among the raw contents.
+/// The message of a case, with its tensor outside the raw contents.
 fn message(case: &Case, change: impl FnOnce(&mut ModelInferRequest)) -> Vec<u8> {
     let mut message = ModelInferRequest::decode(case.message().as_slice()).expect("a message");
     message.raw_input_contents.clear();
@@ -46,7 +47,7 @@ fn message(case: &Case, change: impl FnOnce(&mut ModelInferRequest)) -> Vec<u8> 
     message.encode_to_vec()
 }
 
-/// The tensor from a region whose first bytes are somebody else's.
+/// The tensor from a region whose first bytes belong to others.
 fn shared(case: &Case) -> [Tensor; 2] {
     let (raw, datatype, shape) = (case.raw(), case.datatype.name(), &case.shape);
     let memory = SharedMemory::holding(&[&[9; 5][..], &raw, &[9; 3]].concat());

@@ -1,4 +1,4 @@
-//! V2 over gRPC: raw and typed contents, refusals, and answers.
+//! V2 over gRPC: raw and typed contents, errors, and responses.
 
 use super::{GrpcDialect, LIMITS, answer, fixed};
 use crate::proto::inference::infer_parameter::ParameterChoice;
@@ -9,8 +9,8 @@ use crate::{GrpcReply, frame};
 use bytes::{Bytes, BytesMut};
 use flyball_core::FaultKind::{BodyTooLarge, InvalidInput, MalformedRequest, NotOffered};
 use flyball_core::{
-    Answer, DataType, Dialect, Fault, FaultKind, GrpcCode, InferRequest, Place, RequestLimits, Shape, Stage,
-    Tensor, TensorData,
+    Answer, DataType, Dialect, Fault, FaultKind, GrpcCode, InferRequest, OutputSlot, RequestLimits, Shape,
+    Stage, Tensor, TensorData,
 };
 use prost::Message;
 
@@ -228,7 +228,7 @@ fn an_answer_has_only_the_outputs_that_were_asked_for() {
         shape: Shape::from_slice(&[1]),
         data: TensorData::Fixed(Bytes::copy_from_slice(name.as_bytes())),
     });
-    let place = Place { output: 1, raw: true, region: None };
+    let place = OutputSlot { output: 1, raw: true, region: None };
     let answer = Answer { model: "m", version: "1", id: None, outputs: &outputs, places: &[place] };
     let Ok(GrpcReply::Frame(frame)) = GrpcDialect::default().answer(&answer, &mut BytesMut::new()) else {
         panic!("no frame")

@@ -1,4 +1,4 @@
-//! `timeout` and `priority`: read alike over HTTP and gRPC, and refused in the same words.
+//! `timeout` and `priority`: parsed alike over HTTP and gRPC, and rejected with the same text.
 
 use super::{GrpcDialect, http, parse, parse_json};
 use crate::proto::inference::infer_parameter::ParameterChoice;
@@ -19,7 +19,7 @@ fn over_grpc(name: &str, choice: Option<ParameterChoice>) -> Result<InferRequest
     parse(&GrpcDialect::default(), &message.encode_to_vec().into())
 }
 
-/// A number as each protocol carries it.
+/// A number as each protocol encodes it.
 fn each(name: &str, number: u64) -> Vec<InferRequest> {
     let int64 = i64::try_from(number).ok().map(ParameterChoice::Int64Param);
     let choices = [Some(ParameterChoice::Uint64Param(number)), int64].into_iter().flatten();
@@ -133,7 +133,7 @@ fn a_glance_tells_which_requests_name_a_parameter() {
     let json = |text: &str| Bytes::copy_from_slice(text.as_bytes());
     assert!(http(None).mentions(&json(r#"{"inputs":[],"parameters":{"priority":1}}"#), "priority"));
     assert!(!http(None).mentions(&json(r#"{"inputs":[],"parameters":{"timeout":1}}"#), "priority"));
-    // What follows the JSON part is data.
+    // Bytes after the JSON part are data.
     assert!(!http(Some(2)).mentions(&json(r#"{}"priority""#), "priority"));
     assert!(!http(Some(9)).mentions(&json("{}"), "priority"));
     assert!(http(None).mentions(&json(r#"{"parameters":{"timeout":1}}"#), "timeout"));

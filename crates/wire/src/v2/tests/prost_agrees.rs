@@ -1,5 +1,7 @@
-//! The reader of `ModelInferRequest` against prost's own decoder: what prost cannot decode is refused, what it decodes
-//! is either read to the same or refused for what it says, never for how it is written.
+//! The reader of `ModelInferRequest` agrees with prost's decoder.
+//!
+//! It rejects what prost cannot decode. What prost decodes is parsed equally or rejected for its content,
+//! never for its encoding.
 
 use super::round_trips::{changes, mutate};
 use super::{GrpcDialect, fixed, parse};
@@ -54,7 +56,7 @@ fn input() -> impl Strategy<Value = InferInputTensor> {
     )
 }
 
-/// Half of them are as they should be: one raw tensor of the right length for each input.
+/// Half of them are valid: one raw tensor of the right length for each input.
 fn message() -> impl Strategy<Value = ModelInferRequest> {
     let output = ("[a-z]{1,3}", parameters())
         .prop_map(|(name, parameters)| InferRequestedOutputTensor { name, parameters });
@@ -122,7 +124,7 @@ fn agrees(body: &Bytes) -> Result<(), TestCaseError> {
         (Err(error), Ok(_)) => prop_assert!(false, "prost refuses this: {error}"),
         (Err(_), Err(_)) => {}
         (Ok(message), Err(fault)) => {
-            // prost takes an entry of a map for what it should be, whatever its wire type says.
+            // prost accepts a map entry whatever its wire type.
             let stricter = fault.text.ends_with("parameters have another wire type than they should");
             let of_the_form = fault.text.contains("the message does not decode");
             prop_assert!(stricter || !of_the_form, "{}: {:?}", fault, message);

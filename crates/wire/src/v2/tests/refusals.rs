@@ -1,4 +1,4 @@
-//! Every refusal of a body over HTTP: its kind, and that its text says what is wrong and what would be right.
+//! Every error of a body over HTTP: its kind, and that its text names the fault and the fix.
 
 use super::{LIMITS, http, input, parse, parse_binary, parse_json};
 use bytes::Bytes;

@@ -1,9 +1,11 @@
-//! What goes back over HTTP: answers in JSON and binary, and refusals.
+//! Replies over HTTP: responses in JSON and binary, and errors.
 
 use super::{HttpReply, answer, http};
 use crate::v2::{GrpcDialect, GrpcReply};
 use bytes::{Bytes, BytesMut};
-use flyball_core::{Answer, DataType, Dialect, Fault, FaultKind, Place, Shape, Stage, Tensor, TensorData};
+use flyball_core::{
+    Answer, DataType, Dialect, Fault, FaultKind, OutputSlot, Shape, Stage, Tensor, TensorData,
+};
 use std::time::Duration;
 
 fn tensor(name: &str, datatype: DataType, bytes: Vec<u8>) -> Tensor {
@@ -100,7 +102,7 @@ fn the_size_of_an_answer_is_never_underestimated() {
     ];
     for tensor in longest {
         for raw in [false, true] {
-            let places = [Place { output: 0, raw, region: None }];
+            let places = [OutputSlot { output: 0, raw, region: None }];
             let outputs = std::slice::from_ref(&tensor);
             let answer = Answer { model: "m\n", version: "1", id: Some("\u{2}"), outputs, places: &places };
             let http = http(None);

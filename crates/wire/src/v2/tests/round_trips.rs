@@ -1,5 +1,6 @@
-//! Properties: each datatype through JSON and binary against an encoder of this file's own, nested as flat, and that
-//! no bytes whatever make a parser panic.
+//! Properties: each datatype through JSON and binary against an independent encoder.
+//!
+//! Nested equals flat, and no bytes make a parser panic.
 
 use super::{GrpcDialect, answer, fixed, http, parse, parse_binary, parse_json};
 use crate::proto::inference::ModelInferRequest;
@@ -122,7 +123,7 @@ impl Case {
         ModelInferRequest { inputs: vec![input], raw_input_contents, ..Default::default() }.encode_to_vec()
     }
 
-    /// The tensor's bytes as they travel, by this file's own account.
+    /// The tensor's wire bytes, by this file's own encoder.
     fn is(&self, tensor: &Tensor) -> Result<(), TestCaseError> {
         prop_assert_eq!(tensor.datatype, self.datatype);
         let shape: Vec<i64> = self.shape.iter().map(|&axis| axis as i64).collect();

@@ -1,4 +1,4 @@
-//! Tensors in system shared memory, over HTTP and gRPC: what is read, what is written, and what is refused.
+//! Tensors in system shared memory over HTTP and gRPC: read, written and rejected.
 
 use super::{GrpcDialect, HttpDialect, fixed, http, parse};
 use crate::proto::inference::infer_parameter::ParameterChoice;
@@ -10,7 +10,7 @@ use crate::{GrpcReply, frame};
 use bytes::{Bytes, BytesMut};
 use flyball_core::FaultKind::{BodyTooLarge, InvalidInput, MalformedRequest};
 use flyball_core::{
-    Answer, DataType, Dialect, Fault, InferRequest, Place, RequestLimits, Tensor, TensorData,
+    Answer, DataType, Dialect, Fault, InferRequest, OutputSlot, RequestLimits, Tensor, TensorData,
 };
 use prost::Message;
 use std::sync::Arc;
@@ -45,9 +45,9 @@ impl World {
         parse(&self.grpc(), &message.encode_to_vec().into())
     }
 
-    fn place(&self, output: usize, offset: u64, bytes: u64) -> Place {
+    fn place(&self, output: usize, offset: u64, bytes: u64) -> OutputSlot {
         let span = self.regions.find("r").and_then(|region| region.span(offset, bytes)).expect("fits");
-        Place { output, raw: false, region: Some(span) }
+        OutputSlot { output, raw: false, region: Some(span) }
     }
 }
 
@@ -213,7 +213,7 @@ fn outputs() -> [Tensor; 2] {
     ]
 }
 
-fn answer<D: Dialect>(dialect: &D, places: &[Place]) -> Result<D::Reply, Fault> {
+fn answer<D: Dialect>(dialect: &D, places: &[OutputSlot]) -> Result<D::Reply, Fault> {
     let outputs = outputs();
     let answer = Answer { model: "m", version: "1", id: None, outputs: &outputs, places };
     dialect.answer(&answer, &mut BytesMut::new())
@@ -222,7 +222,7 @@ fn answer<D: Dialect>(dialect: &D, places: &[Place]) -> Result<D::Reply, Fault> 
 #[test]
 fn an_output_is_written_into_its_region_and_comes_back_without_data() {
     let world = World::new();
-    let beside = Place { output: 0, raw: false, region: None };
+    let beside = OutputSlot { output: 0, raw: false, region: None };
     let reply = answer(&world.http(), &[world.place(1, 3, 5), beside.clone()]).expect("answers");
     assert_eq!(world.memory.bytes(), [0, 1, 2, 3, 1, 0, 0, 0, b'a', 9]);
     assert_eq!(

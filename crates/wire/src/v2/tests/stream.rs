@@ -1,4 +1,4 @@
-//! The messages of a stream: the unary answer within, and errors that say whose they are.
+//! The messages of a stream: the unary response inside, and errors with their request's id.
 
 use super::{LIMITS, answer, parse};
 use crate::frame;

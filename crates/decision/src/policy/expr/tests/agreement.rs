@@ -1,4 +1,4 @@
-//! Random expressions: where they can be told, the `cel` crate's own interpreter says the same.
+//! Random expressions agree with the `cel` crate's interpreter wherever they are defined.
 
 use super::*;
 use cel::{Context, Program};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 type Source = BoxedStrategy<String>;
 
-/// Text, int, float and bool in turn call each other, one level less deep each time.
+/// Text, int, float and bool generators call each other, one level less deep each time.
 fn text(depth: u32) -> Source {
     let leaf = prop_oneof![
         Just("note".to_owned()),
@@ -43,7 +43,8 @@ fn whole(depth: u32) -> Source {
     .boxed()
 }
 
-/// The interpreter rounds an int beside a float; CEL and we do not. So: ints that a float holds exactly.
+/// The interpreter rounds an int next to a float; CEL and we do not. So: ints that a float represents
+/// exactly.
 fn exact(depth: u32) -> Source {
     whole(depth).prop_map(|of| format!("({of} % 1000000)")).boxed()
 }
@@ -96,12 +97,12 @@ fn truth(depth: u32) -> Source {
     .boxed()
 }
 
-/// What the interpreter says, as we would say it; none: it fails.
+/// The interpreter's result in our notation; none: it fails.
 fn interpreted(source: &str, context: &Context<'_, '_>) -> Option<String> {
     match Program::compile(source).expect(source).execute(context).ok()? {
         cel::Value::Bool(value) => Some(format!("{value}")),
         cel::Value::Int(value) => Some(format!("{value}")),
-        // Zero has a sign that no expression can ask for.
+        // No expression can observe the sign of zero.
         cel::Value::Float(value) => Some(format!("{:?}", value + 0.0)),
         cel::Value::String(value) => Some(value.to_string()),
         other => panic!("{source} gives {other:?}"),
@@ -146,7 +147,7 @@ proptest! {
         let theirs = interpreted(&source, &context);
         match ours(&source, &rows) {
             Some(told) => prop_assert_eq!(Some(told), theirs, "{}", source),
-            // Only a division may give what is not finite, which CEL calls a number.
+            // Only a division can be non-finite, which CEL treats as a number.
             None => prop_assert!(theirs.is_none() || source.contains('/'), "{} gives {:?}", source, theirs),
         }
     }

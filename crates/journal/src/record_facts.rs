@@ -1,7 +1,7 @@
-//! What the log itself must know of a record: its subject, the blobs that it names, and holds. From a frame's payload, or
-//! from the index that compaction writes for a segment that left for Parquet.
+//! The facts of a record that the log needs: subject, blobs and holds.
 //!
-//! Knows no values of decisions, and opens nothing personal.
+//! They come from a frame's payload, or from the index that compaction writes for a segment that moved to
+//! Parquet. Knows no values of decisions and decrypts nothing.
 
 use crate::format::Hash;
 use crate::log::{Log, LogError};
@@ -14,14 +14,14 @@ use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// A longer line of an index is none: texts in it have at most 4 KiB.
+/// Maximum length of an index line: its texts have at most 4 KiB each.
 const LINE_BYTES_MAX: u64 = 64 << 10;
-/// Compaction may move segments while they are read; it does so once for each.
+/// Compaction may move segments during a read, once for each segment.
 const READS_MAX: usize = 8;
 
-/// The parts of one record that erasures, holds and verification look at.
+/// The parts of a record that erasures, holds and verification need.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Gist {
+pub(crate) struct RecordFacts {
     pub(crate) kind: String,
     pub(crate) seq: u64,
     pub(crate) segment: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Gist {
     /// It has values that are sealed under its subject's key.
     pub(crate) personal: bool,
     pub(crate) blobs: Vec<Hash>,
-    /// Of a hold or a release.
+    /// The name of a hold or release.
     pub(crate) name: Option<String>,
     pub(crate) by: Option<String>,
     pub(crate) why: Option<String>,
@@ -39,15 +39,15 @@ pub(crate) struct Gist {
     pub(crate) to: Option<i64>,
 }
 
-impl Gist {
-    /// None: the payload is no record, which verification reports by other means.
-    pub(crate) fn of(payload: &[u8], seq: u64, segment: u64) -> Option<Gist> {
-        let mut gist = Gist { seq, segment, ..Gist::default() };
+impl RecordFacts {
+    /// Reads the facts. None: the payload is not a record, which verification reports elsewhere.
+    pub(crate) fn of(payload: &[u8], seq: u64, segment: u64) -> Option<RecordFacts> {
+        let mut record = RecordFacts { seq, segment, ..RecordFacts::default() };
         let mut decoder = Decoder::new(payload);
         for _ in 0..decoder.map().ok()?? {
-            gist.pair(&mut decoder)?;
+            record.pair(&mut decoder)?;
         }
-        Some(gist)
+        Some(record)
     }
 
     fn pair(&mut self, decoder: &mut Decoder<'_>) -> Option<()> {
@@ -57,7 +57,7 @@ impl Gist {
             "subject" => self.subject = Some(hash(decoder)?),
             "personal" => {
                 decoder.skip().ok()?;
-                // The reason of an erasure is sealed under a key of its own.
+                // The reason of an erasure is sealed under a separate key.
                 self.personal = self.kind != "erased";
             }
             "input_blob" => {
@@ -121,9 +121,9 @@ struct Line {
 }
 
 impl Line {
-    fn gist(self) -> Option<Gist> {
+    fn record(self) -> Option<RecordFacts> {
         let hash = |hex: &String| unhex(hex).map(Hash);
-        Some(Gist {
+        Some(RecordFacts {
             subject: self.subject.as_ref().map(hash).map_or(Some(None), |subject| subject.map(Some))?,
             blobs: self.blobs.iter().map(hash).collect::<Option<_>>()?,
             kind: self.kind,
@@ -146,8 +146,8 @@ fn index_path(folder: &Path, segment: u64) -> PathBuf {
 }
 
 impl Log {
-    /// The records of compacted segments that have a subject, name a blob or are holds, oldest first.
-    pub(crate) fn indexed(&self, visit: &mut dyn FnMut(Gist)) -> Result<(), LogError> {
+    /// Records of compacted segments with a subject, a blob or a hold, oldest first.
+    pub(crate) fn indexed(&self, visit: &mut dyn FnMut(RecordFacts)) -> Result<(), LogError> {
         let left = |segment: u64| self.listing.segment(segment).is_none();
         for retired in self.retired().iter().filter(|retired| !retired.gone && left(retired.segment)) {
             let path = index_path(self.folder(), retired.segment);
@@ -161,45 +161,49 @@ impl Log {
                     break;
                 }
                 let parsed: Option<Line> = serde_json::from_slice(&line).ok();
-                visit(parsed.and_then(Line::gist).ok_or_else(|| wrong("a line is no record of an index"))?);
+                visit(
+                    parsed
+                        .and_then(Line::record)
+                        .ok_or_else(|| wrong("a line is not a record of an index"))?,
+                );
             }
         }
         Ok(())
     }
 
-    /// The same of the whole log, for those records whose payload is `wanted`. Damage hides no more than it covers.
-    pub(crate) fn gists(
+    /// The facts of all records of the log whose payload is `wanted`. Damage hides only what it covers.
+    pub(crate) fn record_facts(
         &mut self,
         wanted: &dyn Fn(&[u8]) -> bool,
-        visit: &mut dyn FnMut(Gist),
+        visit: &mut dyn FnMut(RecordFacts),
     ) -> Result<(), LogError> {
         for tries in 0.. {
-            match self.gists_once(wanted) {
+            match self.record_facts_once(wanted) {
                 Err(LogError::Io { cause, .. })
                     if tries < READS_MAX && cause.kind() == ErrorKind::NotFound =>
                 {
                     self.refresh()?;
                 }
-                done => return done.map(|gists| gists.into_iter().for_each(visit)),
+                done => return done.map(|record_facts| record_facts.into_iter().for_each(visit)),
             }
         }
         Ok(())
     }
 
-    fn gists_once(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Result<Vec<Gist>, LogError> {
+    fn record_facts_once(&self, wanted: &dyn Fn(&[u8]) -> bool) -> Result<Vec<RecordFacts>, LogError> {
         let mut all = Vec::new();
-        self.indexed(&mut |gist| all.push(gist))?;
+        self.indexed(&mut |record| all.push(record))?;
         for place in 0..self.listing.segments.len() {
             let broken = self.read_around(place, &mut |placed| {
                 if wanted(placed.frame.payload) {
-                    all.extend(Gist::of(placed.frame.payload, placed.frame.seq, placed.segment));
+                    all.extend(RecordFacts::of(placed.frame.payload, placed.frame.seq, placed.segment));
                 }
                 ControlFlow::Continue(())
             });
             for error in broken {
                 match &error {
                     LogError::Io { .. } => return Err(error),
-                    _ => tracing::warn!(%error, "records of the journal cannot be read"),
+                    _ => tracing::warn!(%error, "cannot read some records of the journal"),
                 }
             }
         }

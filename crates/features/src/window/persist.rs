@@ -1,5 +1,6 @@
-//! Embedded windows over restarts: one thread writes what changed into a file every half second, so that a crash loses a
-//! second of events at most. What was kept is read when a window is opened.
+//! Persists embedded windows: one thread writes changes every half second.
+//!
+//! A crash loses at most a second of events. Stored state is read when a window is opened.
 
 use crate::tokens::Tokens;
 use crate::window::WindowState;
@@ -23,28 +24,28 @@ const FORGOTTEN_AFTER_MS: i64 = 7 * 24 * 3_600_000;
 /// Table of a window → its length, then its marks.
 const WINDOWS: TableDefinition<'_, &str, (i64, i64, i64, i64)> = TableDefinition::new("windows");
 
-type Opened = Arc<Mutex<Vec<Arc<WindowState>>>>;
+type OpenState = Arc<Mutex<Vec<Arc<WindowState>>>>;
 
-pub(crate) struct Keeper {
+pub(crate) struct WindowStore {
     pub(crate) tokens: Arc<Tokens>,
     database: Arc<Database>,
-    windows: Opened,
+    windows: OpenState,
     end: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Keeper {
-    pub(crate) fn open(folder: &Path, wall_ms: i64) -> Result<Keeper, String> {
-        let path = Keeper::file(folder);
+impl WindowStore {
+    pub(crate) fn open(folder: &Path, wall_ms: i64) -> Result<WindowStore, String> {
+        let path = WindowStore::file(folder);
         let wide = private_folder(folder)
-            .map_err(|error| format!("cannot make the folder {}: {error}", folder.display()))?;
+            .map_err(|error| format!("cannot create the directory {}: {error}", folder.display()))?;
         if let Some(warning) = wide {
             tracing::warn!("{warning}");
         }
         let key = folder.join("tokens.key");
         if path.exists() && !key.exists() {
             return Err(format!(
-                "{} is missing, and {} needs it; restore it from a copy, or remove both to begin anew",
+                "{} is missing, but {} needs it; restore it from a copy, or remove both to start again",
                 key.display(),
                 path.display()
             ));
@@ -52,7 +53,7 @@ impl Keeper {
         let tokens = Arc::new(Tokens::kept(&key)?);
         let told = |error: &dyn std::fmt::Display| {
             format!(
-                "cannot open the windows in {}: {error}; each server needs a folder of its own",
+                "cannot open the windows in {}: {error}; each server needs its own directory",
                 path.display()
             )
         };
@@ -60,23 +61,23 @@ impl Keeper {
         let database = Database::builder().set_cache_size(CACHE_BYTES).create_file(file);
         let database = database.map_err(|error| told(&error))?;
         forget(&database, wall_ms)
-            .map_err(|error| format!("cannot tidy the windows in {}: {error}", path.display()))?;
+            .map_err(|error| format!("cannot clean up the windows in {}: {error}", path.display()))?;
         let database = Arc::new(database);
-        let windows = Opened::default();
+        let windows = OpenState::default();
         let (end, ended) = sync_channel(1);
         let (theirs, written) = (Arc::clone(&windows), Arc::clone(&database));
         let thread = std::thread::Builder::new()
             .name("fb-windows".into())
             .spawn(move || keep(&written, &theirs, &ended))
-            .map_err(|error| format!("cannot start the thread that keeps windows: {error}"))?;
-        Ok(Keeper { tokens, database, windows, end: Some(end), thread: Some(thread) })
+            .map_err(|error| format!("cannot start the thread that stores windows: {error}"))?;
+        Ok(WindowStore { tokens, database, windows, end: Some(end), thread: Some(thread) })
     }
 
     pub(crate) fn file(folder: &Path) -> PathBuf {
         folder.join("windows.redb")
     }
 
-    /// Removes a key from all windows that are kept, for good once this has returned; those that had it.
+    /// Removes a key from all stored windows permanently; returns those that had it.
     pub(crate) fn erase(&self, key: &str) -> Result<Vec<String>, String> {
         let token = self.tokens.token(key);
         let erase = || -> Result<Vec<String>, redb::Error> {
@@ -95,7 +96,7 @@ impl Keeper {
         erase().map_err(|error| format!("cannot remove a key from the windows: {error}"))
     }
 
-    /// When the window of this table was first made, if it is known.
+    /// When the window of this table was first created, if known.
     pub(crate) fn marks(&self, table: &str) -> Result<Option<Marks>, redb::Error> {
         let read = self.database.begin_read()?;
         let marks = match read.open_table(WINDOWS) {
@@ -115,14 +116,14 @@ impl Keeper {
         };
         for row in keys.iter()? {
             let (name, value) = row?;
-            // What cannot be read is what a newer server wrote: forgotten, and written anew by the next event.
+            // Unreadable data was written by a newer server: dropped, and rewritten by the next event.
             let tally = codec::read(value.value()).unwrap_or_default();
             into.restore(span, name.value(), tally);
         }
         Ok(())
     }
 
-    /// The window is written behind from now on, until nobody else has it.
+    /// Persists the window from now on, until it is otherwise unused.
     pub(crate) fn adopt(&self, window: &Arc<WindowState>) {
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         if window.embedded().is_some() && !windows.iter().any(|known| Arc::ptr_eq(known, window)) {
@@ -131,11 +132,11 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for WindowStore {
     fn drop(&mut self) {
         self.end = None;
         if let Some(thread) = self.thread.take() {
-            // It panicked, and the panic was told; what it had is written.
+            // A panic was already reported, and its data is written.
             let _ = thread.join();
         }
     }
@@ -145,16 +146,16 @@ fn keys(table: &str) -> TableDefinition<'_, &'static str, &'static [u8]> {
     TableDefinition::new(table)
 }
 
-fn keep(database: &Database, windows: &Opened, ended: &Receiver<()>) {
+fn keep(database: &Database, windows: &OpenState, ended: &Receiver<()>) {
     let mut failing = false;
     loop {
         let end = !matches!(ended.recv_timeout(EVERY), Err(RecvTimeoutError::Timeout));
         let opened = windows.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let written = write(database, &opened);
         match &written {
-            Ok(()) if failing => tracing::warn!("windows are being kept again"),
+            Ok(()) if failing => tracing::warn!("windows are stored again"),
             Err(error) if !failing => {
-                tracing::error!(%error, "windows cannot be kept; a restart would lose them: make room on the disk");
+                tracing::error!(%error, "cannot store windows; a restart would lose them: free disk space");
             }
             _ => {}
         }
@@ -163,7 +164,7 @@ fn keep(database: &Database, windows: &Opened, ended: &Receiver<()>) {
         if end {
             return;
         }
-        // Written just now, and whoever could have changed it is gone.
+        // Written just now, and no other holder can have changed it.
         windows
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -171,7 +172,7 @@ fn keep(database: &Database, windows: &Opened, ended: &Receiver<()>) {
     }
 }
 
-/// All changes of all windows, at once.
+/// Writes all changes of all windows in one transaction.
 fn write(database: &Database, windows: &[Arc<WindowState>]) -> Result<(), redb::Error> {
     let changed: Vec<_> = windows
         .iter()
@@ -209,7 +210,7 @@ fn write(database: &Database, windows: &[Arc<WindowState>]) -> Result<(), redb::
     written
 }
 
-/// Windows that have had no event for long belong to no decision any more.
+/// Drops windows without events for long: they belong to no decision any more.
 fn forget(database: &Database, wall_ms: i64) -> Result<(), redb::Error> {
     let transaction: WriteTransaction = database.begin_write()?;
     {

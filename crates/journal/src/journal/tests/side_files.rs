@@ -1,21 +1,21 @@
-//! What stands beside the log: a record that was acknowledged has its key and its long input, whatever fails.
+//! Side files: an acknowledged record has its key and its long input, whatever fails.
 
 use super::faults::{Story, gaps, opened_on, small};
 use super::*;
 use crate::disk::tests::{Failing, FaultyDisk, Plan};
-use crate::{Hash, Opened};
+use crate::{Hash, Unsealed};
 use std::collections::HashSet;
 use std::os::unix::fs::FileExt;
 
-/// Each decision opens with its subject's key, and its long input is there.
+/// Each decision opens with its subject's key, and its long input exists.
 pub(super) fn check(folder: &Path, records: &[Record], told: &str) {
-    let keys = Keys::read_only(folder, &KekPlace::own(folder)).unwrap();
+    let keys = Keys::read_only(folder, &KekSource::own(folder)).unwrap();
     let blobs = Blobs::read_only(folder);
     for record in of_kind(records, "decision") {
         let bytes = |key: &str| record.value(key).unwrap().bytes().unwrap().to_vec();
         let token = Hash(bytes("subject").try_into().unwrap());
         let opened = keys.open_personal(&token, DecisionId(record.id), &bytes("personal"));
-        assert!(matches!(opened, Ok(Opened::Plain(_))), "{told}: {opened:?}");
+        assert!(matches!(opened, Ok(Unsealed::Plain(_))), "{told}: {opened:?}");
         if let Some(mut blob) = record.value("input_blob") {
             blob.array().unwrap();
             let digest = Hash(blob.bytes().unwrap().try_into().unwrap());
@@ -26,7 +26,7 @@ pub(super) fn check(folder: &Path, records: &[Record], told: &str) {
 
 #[test]
 fn where_keys_or_long_inputs_cannot_be_written_nothing_is_acknowledged_without_them() {
-    for failing in [Failing::BesideFull, Failing::BesideIo] {
+    for failing in [Failing::SideFilesFull, Failing::SideFilesIo] {
         let folder = tempfile::tempdir().unwrap();
         let disk = Arc::new(FaultyDisk::default());
         let journal = opened_on(&disk, folder.path()).unwrap();
@@ -36,7 +36,7 @@ fn where_keys_or_long_inputs_cannot_be_written_nothing_is_acknowledged_without_t
         (1..60).for_each(|number| story.decide(&*lane, number));
         assert!(disk.failed() > 0 && story.acknowledged.is_empty(), "{failing:?}");
         let begun = Instant::now();
-        // The log itself can be written to, and says what is missing.
+        // The log itself is writable and counts what is missing.
         while gaps(&records(folder.path())) == 0 {
             assert!(begun.elapsed() < STUCK, "{failing:?}: no gap record was written");
             thread::yield_now();
@@ -48,7 +48,7 @@ fn where_keys_or_long_inputs_cannot_be_written_nothing_is_acknowledged_without_t
     }
 }
 
-/// The folder as it would be had the machine stopped now: what was not synced is not there.
+/// The directory after a simulated power cut: without unsynced data.
 fn power_cut(disk: &FaultyDisk, folder: &Path) -> tempfile::TempDir {
     let _held = disk.1.lock().unwrap();
     let copy = left::killed(folder);
@@ -115,7 +115,7 @@ fn records_that_are_no_decisions_and_were_lost_are_counted_by_kind_in_the_gap() 
     let lane = journal.lane(0);
     lane.reserve(4).unwrap();
     disk.plan(Some(Plan::Every { calls: 1, failing: Failing::Io }));
-    let kinds = [EntryKind::Shadow, EntryKind::Undelivered, EntryKind::Failed, EntryKind::Shadow];
+    let kinds = [RecordKind::Shadow, RecordKind::Undelivered, RecordKind::Failed, RecordKind::Shadow];
     for (number, kind) in kinds.into_iter().enumerate() {
         let mut entry = lane.blank();
         fill(&mut entry, number as u64, false);
@@ -183,7 +183,7 @@ fn how_a_decision_serves_is_written_again_until_it_is_on_the_disk() {
         let folder = tempfile::tempdir().unwrap();
         let disk = Arc::new(FaultyDisk::default());
         let journal = opened_on(&disk, folder.path()).unwrap();
-        // From some call on, for as long as two documents of one decision come and go.
+        // From some call on, while two documents of one decision come and go.
         disk.plan(Some(Plan::Span { first, calls: u64::MAX, failing: Failing::Io }));
         (1..3).for_each(|document| journal.served(served(document)));
         disk.plan(None);
@@ -227,7 +227,7 @@ fn without_room_for_keys_to_come_records_are_refused_before_one_is_lost() {
     disk.plan(Some(Plan::Every { calls: 1, failing: Failing::NoRoomAhead }));
     let journal = opened_on(&disk, folder.path()).unwrap();
     let lane = journal.lane(0);
-    until("it is not known that there is no room", || lane.reserve(0) == Err(Unkept::Full));
+    until("it is not known that there is no room", || lane.reserve(0) == Err(Unavailable::Full));
     disk.plan(None);
     Story::default().until_kept(&*lane, 400);
     journal.close();
@@ -241,7 +241,7 @@ fn a_journal_without_lanes_takes_what_is_appended() {
     let folder = tempfile::tempdir().unwrap();
     let journal = Journal::open(JournalSettings::new(folder.path(), 0)).unwrap();
     for number in 1..=3 {
-        let mut entry = Entry::default();
+        let mut entry = JournalRecord::default();
         Encoder::new(&mut entry.pairs).str("at").unwrap().u64(number).unwrap();
         entry.pairs_count = 1;
         assert_eq!(journal.append(entry).unwrap(), number);
@@ -256,12 +256,12 @@ fn while_long_inputs_cannot_be_written_the_journal_does_not_say_that_it_keeps_re
     let lane = journal.lane(0);
     let mut story = Story::default();
     story.until_kept(&*lane, 4);
-    disk.plan(Some(Plan::Every { calls: 1, failing: Failing::BesideFull }));
+    disk.plan(Some(Plan::Every { calls: 1, failing: Failing::SideFilesFull }));
     story.decide(&*lane, 8);
-    until("it is not known that nothing can be kept", || lane.reserve(0) == Err(Unkept::Full));
+    until("it is not known that nothing can be kept", || lane.reserve(0) == Err(Unavailable::Full));
     let failed = disk.failed();
     until("nothing is tried again", || {
-        assert_eq!(lane.reserve(0), Err(Unkept::Full));
+        assert_eq!(lane.reserve(0), Err(Unavailable::Full));
         disk.failed() > failed + 3
     });
     disk.plan(None);
@@ -285,12 +285,12 @@ fn with_as_many_subjects_as_there_may_be_nothing_more_is_kept() {
             lane.offer(entry);
             offered += 1;
         }
-        refused == Err(Unkept::Broken)
+        refused == Err(Unavailable::Broken)
     });
-    // Longer than it takes until things are tried again.
+    // Longer than the retry interval.
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_millis(100) {
-        assert_eq!(lane.reserve(1), Err(Unkept::Broken));
+        assert_eq!(lane.reserve(1), Err(Unavailable::Broken));
         thread::yield_now();
     }
     journal.close();

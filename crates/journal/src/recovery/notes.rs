@@ -1,5 +1,7 @@
-//! The checkpoints that a new writer finds. Only the half of a last note that a crash left is cut; whatever else is broken
-//! was signed once: it stays where it is, is copied aside, and is told.
+//! Recovery of checkpoints.
+//!
+//! Only a partial last note from a crash is cut. Any other damaged note was signed once: it stays in place,
+//! is copied to quarantine, and is reported.
 
 use super::Report;
 use crate::disk::{Disk, write_whole};
@@ -10,16 +12,16 @@ use std::ops::Range;
 
 const FILE: &str = "checkpoints";
 const BEGINS: &[u8] = b"\nflyball-journal/";
-/// Lines of a note that only its journal has signed.
+/// Lines of a note with only the journal's own signature.
 const NOTE_LINES: usize = 7;
 const DASH: &[u8] = "\u{2014}".as_bytes();
 
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     pub(crate) last: Option<Checkpoint>,
-    /// Where the next one is written.
+    /// The offset of the next note.
     pub(crate) bytes: u64,
-    /// What is no note and has not been told yet, by its place in the file.
+    /// Damaged pieces without a report yet, by offset.
     broken: Vec<(usize, Vec<u8>)>,
 }
 
@@ -33,11 +35,11 @@ impl Notes {
         let (last, broken, end) = pieces(&bytes);
         bytes.truncate(end);
         if bytes.last().is_some_and(|byte| *byte != b'\n') {
-            // Another note begins on a line of its own.
+            // The next note starts on a new line.
             disk.write_all_at(&disk.open(&path)?, b"\n", bytes.len() as u64)?;
             bytes.push(b'\n');
         }
-        let told = |at: usize| folder.quarantined_note(at).exists();
+        let told = |at: usize| folder.quarantined_notes(at).exists();
         let broken = broken.into_iter().filter(|piece| !told(piece.start));
         let broken = broken.map(|piece| (piece.start, bytes[piece].to_vec())).collect();
         Ok(Notes { last, bytes: bytes.len() as u64, broken })
@@ -45,18 +47,16 @@ impl Notes {
 
     pub(crate) fn report(&self) -> Option<Report> {
         let (at, _) = self.broken.first()?;
-        let why = format!(
-            "the file of checkpoints is broken in {} places, the first at byte {at}",
-            self.broken.len()
-        );
-        tracing::error!(%why, "checkpoints of the journal are damaged; copies of them are in quarantine");
+        let why =
+            format!("the checkpoint file is damaged in {} places, the first at byte {at}", self.broken.len());
+        tracing::error!(%why, "checkpoints of the journal are damaged; copies are in quarantine");
         Some(Report::Quarantined { segment: 0, why })
     }
 
-    /// Once the report is on the disk: what is aside is not told again.
+    /// Call it once the report is on disk: quarantined pieces are not reported again.
     pub(crate) fn set_aside(&self, disk: &dyn Disk, folder: &Folder) -> io::Result<()> {
         for (at, piece) in &self.broken {
-            let aside = folder.quarantined_note(*at);
+            let aside = folder.quarantined_notes(*at);
             aside.parent().map_or(Ok(None), flyball_core::private_folder)?;
             write_whole(disk, &aside, piece)?;
         }
@@ -64,7 +64,7 @@ impl Notes {
     }
 }
 
-/// The last note that can be read, what is none, and where the file ends without the half of one.
+/// The last readable note, the damaged pieces, and the end of the file without a partial note.
 fn pieces(bytes: &[u8]) -> (Option<Checkpoint>, Vec<Range<usize>>, usize) {
     let (mut last, mut broken, mut at) = (None, Vec::new(), 0);
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
@@ -83,7 +83,7 @@ fn pieces(bytes: &[u8]) -> (Option<Checkpoint>, Vec<Range<usize>>, usize) {
     (last, broken, at)
 }
 
-/// The note that a piece begins with, and its length.
+/// The note at the start of a piece, and its length.
 fn note(piece: &[u8]) -> Option<(Checkpoint, usize)> {
     let text = std::str::from_utf8(piece).unwrap_or_else(|error| {
         std::str::from_utf8(&piece[..error.valid_up_to()]).expect("it is valid up to there")
@@ -92,7 +92,7 @@ fn note(piece: &[u8]) -> Option<(Checkpoint, usize)> {
     Checkpoint::parse(&text[..length]).ok().map(|checkpoint| (checkpoint, length))
 }
 
-/// Whether it may be the beginning of a note: one whose signature has its end is whole, or was.
+/// Whether this may be a partial note: one with a complete signature is whole, or was.
 fn is_half(piece: &[u8]) -> bool {
     let lines = piece.iter().filter(|byte| **byte == b'\n').count();
     let signed = piece.windows(DASH.len()).any(|part| part == DASH);

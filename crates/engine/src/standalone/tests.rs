@@ -1,17 +1,17 @@
-//! Lone models against real ones, made in `runner/tests/onnx.rs`.
+//! Standalone models against real ones, made in `runner/tests/onnx.rs`.
 
-use super::{LoneError, LoneModel, Misfit, RUNS_MAX, RunFigures};
+use super::{InputMismatch, RUNS_MAX, RunFigures, StandaloneError, StandaloneModel};
 use crate::runner::tests::{artifact, onnx, runtime};
 use crate::{GraphLevel, ModelHosts, RunError, SessionOptions};
 use bytes::Bytes;
 use flyball_core::{DataType, Tensor, TensorData};
 use std::sync::Arc;
 
-fn load(model: Vec<u8>, options: SessionOptions) -> LoneModel {
-    runtime().load_alone(Arc::new(artifact(model)), options, &ModelHosts::in_this_process()).unwrap()
+fn load(model: Vec<u8>, options: SessionOptions) -> StandaloneModel {
+    runtime().load_standalone(Arc::new(artifact(model)), options, &ModelHosts::in_this_process()).unwrap()
 }
 
-fn loaded(model: Vec<u8>) -> LoneModel {
+fn loaded(model: Vec<u8>) -> StandaloneModel {
     load(model, SessionOptions::default())
 }
 
@@ -34,7 +34,7 @@ fn it_answers_with_what_the_model_gives_and_knows_what_it_takes() {
 #[test]
 fn all_misfits_of_the_inputs_are_told_at_once() {
     let mut model = loaded(onnx::row_sum(3));
-    let misfit = |path: &str, is: Option<&str>, allowed: &str| Misfit {
+    let input_mismatch = |path: &str, is: Option<&str>, allowed: &str| InputMismatch {
         path: path.into(),
         is: is.map(str::to_owned),
         allowed: allowed.into(),
@@ -42,13 +42,13 @@ fn all_misfits_of_the_inputs_are_told_at_once() {
     let wrong = vec![floats("z", &[1], &[0.0]), floats("x", &[1, 2], &[0.0; 2])];
     assert_eq!(
         model.run(wrong),
-        Err(LoneError::Misfits(vec![
-            misfit("inputs.z", Some("FP32 [1]"), "no such input; the model takes x"),
-            misfit("inputs.x", Some("FP32 [1, 2]"), "FP32 [-1, 3] (-1 is any size)"),
+        Err(StandaloneError::Misfits(vec![
+            input_mismatch("inputs.z", Some("FP32 [1]"), "no such input; the model has x"),
+            input_mismatch("inputs.x", Some("FP32 [1, 2]"), "FP32 [-1, 3] (-1 is any size)"),
         ]))
     );
-    let missing = misfit("inputs.x", None, "required: FP32 [-1, 3] (-1 is any size)");
-    assert_eq!(model.run(Vec::new()), Err(LoneError::Misfits(vec![missing])));
+    let missing = input_mismatch("inputs.x", None, "required: FP32 [-1, 3] (-1 is any size)");
+    assert_eq!(model.run(Vec::new()), Err(StandaloneError::Misfits(vec![missing])));
 }
 
 #[test]
@@ -72,20 +72,23 @@ fn a_measurement_without_runs_or_with_too_many_is_refused() {
     let mut model = loaded(onnx::row_sum(3));
     for (runs, warm_runs) in [(0, 0), (RUNS_MAX + 1, 0), (1, RUNS_MAX + 1)] {
         let refused = model.measure(vec![floats("x", &[1, 3], &[0.0; 3])], runs, warm_runs);
-        assert!(matches!(refused, Err(LoneError::Refused(_))), "{refused:?}");
+        assert!(matches!(refused, Err(StandaloneError::Refused(_))), "{refused:?}");
     }
 }
 
 #[test]
 fn made_up_rows_are_as_many_as_asked_for_and_run() {
     let mut model = loaded(onnx::row_sum(-1));
-    let inputs = model.made_up(3).unwrap();
+    let inputs = model.sample_rows(3).unwrap();
     assert_eq!(inputs[0].shape.as_slice(), [3, 5]);
     assert_eq!(model.run(inputs).unwrap()[0].shape.as_slice(), [3, 1]);
-    assert!(matches!(model.made_up(0), Err(LoneError::Refused(_))));
-    assert!(matches!(model.made_up(usize::MAX), Err(LoneError::Refused(_))));
-    let several = loaded(onnx::looped()).made_up(2);
-    assert!(matches!(&several, Err(LoneError::Refused(text)) if text.contains("is a scalar")), "{several:?}");
+    assert!(matches!(model.sample_rows(0), Err(StandaloneError::Refused(_))));
+    assert!(matches!(model.sample_rows(usize::MAX), Err(StandaloneError::Refused(_))));
+    let several = loaded(onnx::looped()).sample_rows(2);
+    assert!(
+        matches!(&several, Err(StandaloneError::Refused(text)) if text.contains("is a scalar")),
+        "{several:?}"
+    );
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn a_profile_has_the_runs_it_was_asked_for_and_ends_once() {
     let text = std::fs::read_to_string(profile).unwrap();
     assert_eq!(text.matches("\"model_run\"").count(), 6, "{text}");
     assert!(text.contains("ReduceSum"), "{text}");
-    assert!(matches!(model.end_profile(), Err(LoneError::Refused(_))));
+    assert!(matches!(model.end_profile(), Err(StandaloneError::Refused(_))));
 }
 
 #[test]
@@ -121,5 +124,5 @@ fn a_measurement_that_would_never_end_is_stopped_from_another_thread() {
         }
         running.join().unwrap()
     });
-    assert_eq!(stopped, Err(LoneError::Run(RunError::Stopped)));
+    assert_eq!(stopped, Err(StandaloneError::Run(RunError::Stopped)));
 }

@@ -1,24 +1,24 @@
-//! What is told of decisions after they were made, as entries: the truth, what people decided instead, holds, erasures.
+//! Annotations of decisions after the fact: outcomes, overrides, holds, erasures.
 //!
-//! One form for all ways in, the server's and the command line's. Whether there is such a decision is not asked: a truth
-//! may come to another node than the decision was made on.
+//! One form for the server and the command line. Does not check that the decision exists: an outcome may
+//! reach another node than the decision did.
 
-use flyball_core::{DecisionId, Entry, EntryKind};
+use flyball_core::{DecisionId, JournalRecord, RecordKind};
 use minicbor::Encoder;
 use minicbor::encode::Error;
 use serde::Deserialize;
 use serde_json::Value;
 use std::convert::Infallible;
 
-/// Of a text in what is told.
-pub const TOLD_BYTES_MAX: usize = 4096;
-/// Of a truth that is a map.
+/// Maximum bytes of a text in an annotation.
+pub const ANNOTATION_BYTES_MAX: usize = 4096;
+/// Maximum pairs of a truth that is a map.
 const TRUTH_PAIRS_MAX: usize = 64;
 
-/// As it comes in JSON. Times are nanoseconds since 1970.
+/// An annotation as received in JSON. Times are nanoseconds since 1970.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Told {
+pub enum Annotation {
     Outcome {
         id: String,
         decision: String,
@@ -35,14 +35,14 @@ pub enum Told {
         why: String,
         caller: Option<String>,
     },
-    Hold(Held),
-    Release(Held),
+    Hold(HoldScope),
+    Release(HoldScope),
 }
 
-/// Records that must not be removed: of a decision or of all, from a time or to one.
+/// The records of a hold: of one decision or all, optionally from or to a time.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Held {
+pub struct HoldScope {
     pub name: String,
     pub by: String,
     pub why: String,
@@ -52,12 +52,12 @@ pub struct Held {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ToldError {
-    #[error("'{0}' is no decision's id")]
+pub enum AnnotationError {
+    #[error("'{0}' is not a decision id")]
     Id(String),
     #[error("{0} is empty")]
     Empty(&'static str),
-    #[error("{0} is longer than {TOLD_BYTES_MAX} bytes")]
+    #[error("{0} is longer than {ANNOTATION_BYTES_MAX} bytes")]
     Long(&'static str),
     #[error(
         "truth must be a text, a number, a boolean, null, or an object with at most {TRUTH_PAIRS_MAX} of these"
@@ -67,15 +67,15 @@ pub enum ToldError {
 
 type Pairs<'a> = Encoder<&'a mut Vec<u8>>;
 
-impl Told {
-    /// The entry for it; whoever gives it to the journal waits for the disk.
-    pub fn entry(&self, unix_ns: i64) -> Result<Entry, ToldError> {
-        let mut entry = Entry { sync: true, ..Entry::default() };
-        let mut pairs = Encoder::new(&mut entry.pairs);
+impl Annotation {
+    /// The record of the annotation; the caller of the journal waits for the disk.
+    pub fn record(&self, unix_ns: i64) -> Result<JournalRecord, AnnotationError> {
+        let mut record = JournalRecord { sync: true, ..JournalRecord::default() };
+        let mut pairs = Encoder::new(&mut record.pairs);
         number(&mut pairs, "at", Some(unix_ns));
-        entry.pairs_count = 1 + match self {
-            Told::Outcome { id, decision, truth, when, source, caller } => {
-                (entry.kind, entry.id) = (EntryKind::Outcome, parsed(id)?);
+        record.pairs_count = 1 + match self {
+            Annotation::Outcome { id, decision, truth, when, source, caller } => {
+                (record.kind, record.id) = (RecordKind::Outcome, parsed(id)?);
                 text(&mut pairs, "decision", Some(filled("decision", decision)?))?;
                 number(&mut pairs, "when", *when);
                 written(pairs.str("truth"));
@@ -84,8 +84,8 @@ impl Told {
                 text(&mut pairs, "caller", caller.as_deref())?;
                 5
             }
-            Told::Override { id, decision, outcome, by, why, caller } => {
-                (entry.kind, entry.id) = (EntryKind::Override, parsed(id)?);
+            Annotation::Override { id, decision, outcome, by, why, caller } => {
+                (record.kind, record.id) = (RecordKind::Override, parsed(id)?);
                 text(&mut pairs, "decision", Some(filled("decision", decision)?))?;
                 text(&mut pairs, "outcome", Some(filled("outcome", outcome)?))?;
                 text(&mut pairs, "by", Some(filled("by", by)?))?;
@@ -93,17 +93,17 @@ impl Told {
                 text(&mut pairs, "caller", caller.as_deref())?;
                 5
             }
-            Told::Hold(held) | Told::Release(held) => {
-                let release = matches!(self, Told::Release(_));
-                entry.kind = if release { EntryKind::Release } else { EntryKind::Hold };
+            Annotation::Hold(held) | Annotation::Release(held) => {
+                let release = matches!(self, Annotation::Release(_));
+                record.kind = if release { RecordKind::Release } else { RecordKind::Hold };
                 held.write_pairs(&mut pairs)?
             }
         };
-        Ok(entry)
+        Ok(record)
     }
 }
 
-/// A subject's key is to be deleted. Its own record, and not told by `Told`: whether there is such a subject is asked.
+/// An order to delete a subject's key. Separate from annotations: the subject must exist.
 #[derive(Clone, Debug)]
 pub struct Erasure {
     pub subject: String,
@@ -113,24 +113,25 @@ pub struct Erasure {
 }
 
 impl Erasure {
-    /// The entry for it, under an id of its own. The reason is personal: it is sealed under a key of that id.
-    pub(crate) fn entry(&self, unix_ns: i64, id: DecisionId) -> Result<Entry, ToldError> {
-        let mut entry = Entry { kind: EntryKind::Erased, id, sync: true, ..Entry::default() };
-        let mut pairs = Encoder::new(&mut entry.pairs);
+    /// The record of the erasure, under its own id. The reason is personal and is sealed under that id's key.
+    pub(crate) fn record(&self, unix_ns: i64, id: DecisionId) -> Result<JournalRecord, AnnotationError> {
+        let mut record =
+            JournalRecord { kind: RecordKind::Erased, id, sync: true, ..JournalRecord::default() };
+        let mut pairs = Encoder::new(&mut record.pairs);
         number(&mut pairs, "at", Some(unix_ns));
         text(&mut pairs, "by", Some(filled("by", &self.by)?))?;
         text(&mut pairs, "caller", self.caller.as_deref())?;
-        entry.pairs_count = 3;
-        let mut personal = Encoder::new(&mut entry.personal);
+        record.pairs_count = 3;
+        let mut personal = Encoder::new(&mut record.personal);
         written(personal.map(1));
         text(&mut personal, "why", Some(filled("why", &self.why)?))?;
-        entry.subject = filled("subject", &self.subject)?.as_bytes().to_vec();
-        Ok(entry)
+        record.subject = filled("subject", &self.subject)?.as_bytes().to_vec();
+        Ok(record)
     }
 }
 
-impl Held {
-    fn write_pairs(&self, pairs: &mut Pairs<'_>) -> Result<u32, ToldError> {
+impl HoldScope {
+    fn write_pairs(&self, pairs: &mut Pairs<'_>) -> Result<u32, AnnotationError> {
         text(pairs, "name", Some(filled("name", &self.name)?))?;
         text(pairs, "by", Some(filled("by", &self.by)?))?;
         text(pairs, "why", Some(filled("why", &self.why)?))?;
@@ -141,17 +142,17 @@ impl Held {
     }
 }
 
-fn parsed(id: &str) -> Result<DecisionId, ToldError> {
-    id.parse().map_err(|_| ToldError::Id(id.chars().take(64).collect()))
+fn parsed(id: &str) -> Result<DecisionId, AnnotationError> {
+    id.parse().map_err(|_| AnnotationError::Id(id.chars().take(64).collect()))
 }
 
-fn filled<'a>(name: &'static str, value: &'a str) -> Result<&'a str, ToldError> {
-    if value.trim().is_empty() { Err(ToldError::Empty(name)) } else { Ok(value) }
+fn filled<'a>(name: &'static str, value: &'a str) -> Result<&'a str, AnnotationError> {
+    if value.trim().is_empty() { Err(AnnotationError::Empty(name)) } else { Ok(value) }
 }
 
-fn text(pairs: &mut Pairs<'_>, name: &'static str, value: Option<&str>) -> Result<(), ToldError> {
-    if value.is_some_and(|value| value.len() > TOLD_BYTES_MAX) {
-        return Err(ToldError::Long(name));
+fn text(pairs: &mut Pairs<'_>, name: &'static str, value: Option<&str>) -> Result<(), AnnotationError> {
+    if value.is_some_and(|value| value.len() > ANNOTATION_BYTES_MAX) {
+        return Err(AnnotationError::Long(name));
     }
     written(pairs.str(name).and_then(|pairs| pairs.encode(value)));
     Ok(())
@@ -161,11 +162,11 @@ fn number(pairs: &mut Pairs<'_>, name: &str, value: Option<i64>) {
     written(pairs.str(name).and_then(|pairs| pairs.encode(value)));
 }
 
-fn truth_into(to: &mut Pairs<'_>, truth: &Value) -> Result<(), ToldError> {
+fn truth_into(to: &mut Pairs<'_>, truth: &Value) -> Result<(), AnnotationError> {
     let Value::Object(parts) = truth else { return scalar(to, truth) };
-    let fits = |name: &String| name.len() <= TOLD_BYTES_MAX;
+    let fits = |name: &String| name.len() <= ANNOTATION_BYTES_MAX;
     if parts.len() > TRUTH_PAIRS_MAX || !parts.keys().all(fits) {
-        return Err(ToldError::Truth);
+        return Err(AnnotationError::Truth);
     }
     written(to.map(parts.len() as u64));
     parts.iter().try_for_each(|(name, value)| {
@@ -174,23 +175,23 @@ fn truth_into(to: &mut Pairs<'_>, truth: &Value) -> Result<(), ToldError> {
     })
 }
 
-fn scalar(to: &mut Pairs<'_>, value: &Value) -> Result<(), ToldError> {
+fn scalar(to: &mut Pairs<'_>, value: &Value) -> Result<(), AnnotationError> {
     match value {
         Value::Null => written(to.null()),
         Value::Bool(value) => written(to.bool(*value)),
         Value::Number(value) => match (value.as_i64(), value.as_f64()) {
             (Some(value), _) => written(to.i64(value)),
             (None, Some(value)) => written(to.f64(value)),
-            (None, None) => return Err(ToldError::Truth),
+            (None, None) => return Err(AnnotationError::Truth),
         },
-        Value::String(value) if value.len() <= TOLD_BYTES_MAX => written(to.str(value)),
-        Value::String(_) => return Err(ToldError::Long("truth")),
-        Value::Array(_) | Value::Object(_) => return Err(ToldError::Truth),
+        Value::String(value) if value.len() <= ANNOTATION_BYTES_MAX => written(to.str(value)),
+        Value::String(_) => return Err(AnnotationError::Long("truth")),
+        Value::Array(_) | Value::Object(_) => return Err(AnnotationError::Truth),
     }
     Ok(())
 }
 
-/// Memory takes whatever is written to it.
+/// Writing to memory cannot fail.
 fn written<T>(result: Result<T, Error<Infallible>>) {
     debug_assert!(result.is_ok());
 }
@@ -202,32 +203,32 @@ mod tests {
 
     const ID: &str = "0192f6c1-2345-7fff-bfff-ffffffffffff";
 
-    fn entry(told: Value) -> Result<Entry, ToldError> {
-        serde_json::from_value::<Told>(told).unwrap().entry(7)
+    fn record(told: Value) -> Result<JournalRecord, AnnotationError> {
+        serde_json::from_value::<Annotation>(told).unwrap().record(7)
     }
 
-    /// The keys of the pairs, each with the kind of its value.
-    fn keys(entry: &Entry) -> Vec<String> {
-        let mut decoder = minicbor::Decoder::new(&entry.pairs);
-        let keys = (0..entry.pairs_count).map(|_| {
+    /// The keys of the pairs, each with its value type.
+    fn keys(record: &JournalRecord) -> Vec<String> {
+        let mut decoder = minicbor::Decoder::new(&record.pairs);
+        let keys = (0..record.pairs_count).map(|_| {
             let key = decoder.str().unwrap().to_owned();
             decoder.skip().unwrap();
             key
         });
         let keys = keys.collect();
-        assert_eq!(decoder.position(), entry.pairs.len(), "as many pairs as are counted");
+        assert_eq!(decoder.position(), record.pairs.len(), "as many pairs as are counted");
         keys
     }
 
     #[test]
     fn an_outcome_has_its_pairs_in_the_order_of_the_format() {
-        let outcome = entry(
+        let outcome = record(
             json!({"kind": "outcome", "id": ID, "decision": "pay", "truth": {"fraud": true, "loss": 12.5}}),
         )
         .unwrap();
         assert_eq!(
             (outcome.kind, outcome.id.to_string().as_str(), outcome.sync),
-            (EntryKind::Outcome, ID, true)
+            (RecordKind::Outcome, ID, true)
         );
         assert_eq!(keys(&outcome), ["at", "decision", "when", "truth", "source", "caller"]);
     }
@@ -235,16 +236,16 @@ mod tests {
     #[test]
     fn an_override_says_who_and_why() {
         let told = json!({"kind": "override", "id": ID, "decision": "pay", "outcome": "pass", "by": "ana", "why": "known", "caller": "desk"});
-        assert_eq!(keys(&entry(told).unwrap()), ["at", "decision", "outcome", "by", "why", "caller"]);
+        assert_eq!(keys(&record(told).unwrap()), ["at", "decision", "outcome", "by", "why", "caller"]);
         let silent = json!({"kind": "override", "id": ID, "decision": "pay", "outcome": "pass", "by": " ", "why": "known"});
-        assert_eq!(entry(silent), Err(ToldError::Empty("by")));
+        assert_eq!(record(silent), Err(AnnotationError::Empty("by")));
     }
 
     #[test]
     fn an_erasure_names_its_subject_beside_the_pairs_so_that_only_its_token_is_recorded() {
         let [subject, by, why] = ["4242", "ana", "asked"].map(str::to_owned);
         let erasure = Erasure { subject, by, why, caller: None };
-        let erased = erasure.entry(7, DecisionId(9)).unwrap();
+        let erased = erasure.record(7, DecisionId(9)).unwrap();
         assert_eq!(
             (keys(&erased), erased.subject.as_slice()),
             (vec!["at".into(), "by".into(), "caller".into()], &b"4242"[..])
@@ -252,15 +253,16 @@ mod tests {
         let reason = |bytes: &[u8]| bytes.windows(5).any(|part| part == b"asked");
         assert!(reason(&erased.personal) && !reason(&erased.pairs), "the reason is sealed");
         let silent = Erasure { why: " ".to_owned(), ..erasure };
-        assert_eq!(silent.entry(7, DecisionId(9)), Err(ToldError::Empty("why")));
+        assert_eq!(silent.record(7, DecisionId(9)), Err(AnnotationError::Empty("why")));
     }
 
     #[test]
     fn a_hold_and_its_release_have_the_same_pairs() {
         let pairs = ["at", "name", "by", "why", "decision", "from", "to"];
-        for (kind, expected) in [("hold", EntryKind::Hold), ("release", EntryKind::Release)] {
-            let held = entry(json!({"kind": kind, "name": "case 7", "by": "ana", "why": "court", "from": 3}))
-                .unwrap();
+        for (kind, expected) in [("hold", RecordKind::Hold), ("release", RecordKind::Release)] {
+            let held =
+                record(json!({"kind": kind, "name": "case 7", "by": "ana", "why": "court", "from": 3}))
+                    .unwrap();
             assert_eq!((keys(&held), held.kind), (pairs.map(String::from).to_vec(), expected));
         }
     }
@@ -268,18 +270,18 @@ mod tests {
     #[test]
     fn what_is_too_long_or_has_no_place_in_a_record_is_refused() {
         let outcome =
-            |truth: Value| entry(json!({"kind": "outcome", "id": ID, "decision": "pay", "truth": truth}));
-        assert_eq!(outcome(json!([1])), Err(ToldError::Truth));
-        assert_eq!(outcome(json!({"a": {"b": 1}})), Err(ToldError::Truth));
-        assert_eq!(outcome(json!("x".repeat(TOLD_BYTES_MAX + 1))), Err(ToldError::Long("truth")));
+            |truth: Value| record(json!({"kind": "outcome", "id": ID, "decision": "pay", "truth": truth}));
+        assert_eq!(outcome(json!([1])), Err(AnnotationError::Truth));
+        assert_eq!(outcome(json!({"a": {"b": 1}})), Err(AnnotationError::Truth));
+        assert_eq!(outcome(json!("x".repeat(ANNOTATION_BYTES_MAX + 1))), Err(AnnotationError::Long("truth")));
         let many: Map<String, Value> =
             (0..=TRUTH_PAIRS_MAX).map(|name| (name.to_string(), json!(1))).collect();
-        assert_eq!(outcome(many.into()), Err(ToldError::Truth));
+        assert_eq!(outcome(many.into()), Err(AnnotationError::Truth));
         assert_eq!(
-            entry(json!({"kind": "outcome", "id": "7", "decision": "pay", "truth": 1})),
-            Err(ToldError::Id("7".into()))
+            record(json!({"kind": "outcome", "id": "7", "decision": "pay", "truth": 1})),
+            Err(AnnotationError::Id("7".into()))
         );
-        let long = json!({"kind": "outcome", "id": ID, "decision": "pay", "truth": 1, "source": "x".repeat(TOLD_BYTES_MAX + 1)});
-        assert_eq!(entry(long), Err(ToldError::Long("source")));
+        let long = json!({"kind": "outcome", "id": ID, "decision": "pay", "truth": 1, "source": "x".repeat(ANNOTATION_BYTES_MAX + 1)});
+        assert_eq!(record(long), Err(AnnotationError::Long("source")));
     }
 }

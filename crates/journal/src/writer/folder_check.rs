@@ -1,24 +1,25 @@
-//! Whether the files that are written to are still those that their paths name. Someone may delete, move or replace the
-//! folder under a running server: what is written then goes nowhere, and no answer may count on it.
+//! Detects that the directory or open files were deleted, moved or replaced.
+//!
+//! Data written after that is lost, so no response may depend on it.
 
 use super::Writer;
 use crate::shared::nanoseconds;
-use flyball_core::Unkept;
+use flyball_core::Unavailable;
 use rustix::fs::{fstat, stat};
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often that is looked at beside commits: it is known within a second, the writer's sleep included.
+/// How often to check between commits: a change is detected within a second, including the writer's sleep.
 const EVERY: Duration = Duration::from_millis(250);
 
 impl Writer {
-    /// Once in a while; what is committed looks by itself.
-    pub(super) fn look_for_folder(&mut self) {
+    /// Checks periodically; commits check on their own.
+    pub(super) fn check_folder(&mut self) {
         let now = self.shared.now_ns();
         if now.saturating_sub(self.fault.looked_ns) >= nanoseconds(EVERY) {
             self.fault.looked_ns = now;
-            if self.fault.given_up != Some(Unkept::Gone) && !self.in_place() {
+            if self.fault.given_up != Some(Unavailable::Gone) && !self.in_place() {
                 self.leave();
             }
         }
@@ -27,20 +28,20 @@ impl Writer {
     pub(super) fn in_place(&self) -> bool {
         is_at(&self.lock, &self.folder.file("lock"))
             && is_at(&self.segment.file, &self.folder.segment(self.segment.header.segment))
-            && self.beside.keys.in_place()
+            && self.side_files.keys.in_place()
     }
 
-    /// Nothing is written until all of it is back: another process may have begun a journal there.
+    /// Stops writing until all files are back: another process may have started a journal there.
     pub(super) fn leave(&mut self) {
         tracing::error!(
             folder = %self.folder.path().display(),
             "the journal's folder was deleted, moved or replaced; move it back, or restart the server to begin a new journal"
         );
-        self.give_up(Unkept::Gone);
+        self.give_up(Unavailable::Gone);
     }
 }
 
-/// Whether a path names the file that is open.
+/// Whether a path names the open file.
 pub(crate) fn is_at(file: &File, path: &Path) -> bool {
     match (fstat(file), stat(path)) {
         (Ok(open), Ok(named)) => (open.st_dev, open.st_ino) == (named.st_dev, named.st_ino),

@@ -1,7 +1,7 @@
-//! Segments that end as a crash leaves them, or as nobody may leave them.
+//! Segments after a crash, and segments with damage.
 
 use super::*;
-use crate::format::{Began, FRAME_HEAD_BYTES, frame_into};
+use crate::format::{FRAME_HEAD_BYTES, StartReason, frame_into};
 use proptest::prelude::*;
 
 fn header() -> Header {
@@ -15,11 +15,11 @@ fn header() -> Header {
         prev_root: Hash::default(),
         prev_frames: 0,
         created_unix_ns: 0,
-        began: Began::First,
+        began: StartReason::First,
     }
 }
 
-/// A segment of so many frames, and where each begins; the last place is the end.
+/// A segment of this many frames, and their offsets; the last is the end.
 fn segment(frames: u64) -> (Vec<u8>, Vec<u64>) {
     let mut bytes = header().encode().to_vec();
     let mut places = vec![bytes.len() as u64];
@@ -87,7 +87,7 @@ proptest! {
         let kept = places.iter().filter(|place| **place <= end).count() as u64 - 1;
         prop_assert_eq!((scan.frames, scan.end), (kept, places[kept as usize]));
         let is_torn = matches!(scan.fault, Some(ScanFault::Torn { at, .. }) if at == scan.end);
-        // Where the cut is between two frames, or inside the zeros of a head, nothing is left to tell of it.
+        // A cut between two frames, or inside the zeros of a head, leaves no trace.
         let left = torn[scan.end as usize..].iter().any(|byte| *byte != 0);
         prop_assert_eq!(is_torn, left);
         prop_assert!(left || scan.fault.is_none());

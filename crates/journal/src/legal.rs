@@ -1,38 +1,36 @@
-//! Erasures and holds of an open journal: what must look at the whole log before it is recorded. One at a time; they wait
-//! for the disk, so they are not for a lane.
+//! Erasures and holds of an open journal, which read the whole log first.
 //!
-//! Knows nothing of who may ask, nor of what else is kept of a subject: the caller says how many rows that were.
+//! One at a time. They wait for the disk, so a lane must not call them. Knows nothing of permissions, nor of
+//! other stored data of a subject: the caller reports how many rows that was.
 
+use crate::annotations::{Annotation, AnnotationError, Erasure, HoldScope};
 use crate::error::JournalError;
 use crate::holds::{Hold, SubjectFacts};
 use crate::journal::Journal;
 use crate::log::{Log, LogError};
-use crate::told::{Erasure, Held, Told, ToldError};
 use flyball_core::DecisionId;
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// Why an erasure or a hold is not recorded.
+/// Why an erasure or a hold was not recorded.
 #[derive(Debug, thiserror::Error)]
-pub enum LedgerError {
-    /// The value that was looked for is personal: it is not repeated.
-    #[error("nothing is recorded of this subject; give the value of the decision's key field (a record's id only where the \
+pub enum LegalError {
+    /// The subject is personal data, so the message does not repeat it.
+    #[error("the journal has no record of this subject; give the value of the decision's key field (a record's id only where the \
         decision has no key field){}",
         if *.erased > 0 { format!(" ({erased} of its records were erased before)") } else { String::new() })]
     NoSubject { erased: u64 },
     #[error("a record of this subject is under the legal hold '{}' of {}; release it first", .0.name, .0.by)]
     Held(Box<Hold>),
-    #[error("no decision '{name}' is served or recorded here; known: {}", listed(others))]
+    #[error("unknown decision '{name}': not served or recorded here; known: {}", listed(others))]
     NoDecision { name: String, others: Vec<String> },
-    #[error("a hold '{0}' is in force; release it first, or choose another name")]
+    #[error("hold '{0}' is already in force; release it first, or choose another name")]
     InForce(String),
     #[error("no hold '{name}' is in force; in force: {}", listed(others))]
     NoHold { name: String, others: Vec<String> },
-    #[error(
-        "features of this subject could not be removed: {0}; nothing was erased in the journal, try again"
-    )]
+    #[error("cannot remove this subject's features: {0}; the journal was not changed, try again")]
     Elsewhere(String),
     #[error(transparent)]
-    Told(#[from] ToldError),
+    Annotation(#[from] AnnotationError),
     #[error(transparent)]
     Log(#[from] LogError),
     #[error(transparent)]
@@ -43,85 +41,87 @@ fn listed(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// What an erasure came to.
+/// The result of an erasure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Erased {
-    /// Its own record's number.
+    /// The number of its own record.
     pub seq: u64,
-    /// Decisions and failures whose personal values cannot be opened any more.
+    /// Decisions and failures whose personal data can no longer be decrypted.
     pub records: u64,
-    /// What was kept of the subject elsewhere.
+    /// Rows removed outside the journal.
     pub rows: u64,
 }
 
 impl Journal {
-    /// Deletes a subject's key and records that. `elsewhere` removes what others keep of it, and gives how many rows.
+    /// Deletes a subject's key and records it. `elsewhere` removes the subject's other data and returns the
+    /// rows.
     pub fn erase(
         &self,
         erasure: &Erasure,
         unix_ns: i64,
         elsewhere: impl FnOnce() -> Result<u64, String>,
-    ) -> Result<Erased, LedgerError> {
+    ) -> Result<Erased, LegalError> {
         let _alone = self.alone();
-        let entry = erasure.entry(unix_ns, new_id(unix_ns)?)?;
-        let SubjectFacts { records, erased, held } = self.look_for(&erasure.subject)?;
+        let record = erasure.record(unix_ns, new_id(unix_ns)?)?;
+        let SubjectFacts { records, erased, held } = self.find_subject(&erasure.subject)?;
         if let Some(hold) = held.into_iter().next() {
-            return Err(LedgerError::Held(Box::new(hold)));
+            return Err(LegalError::Held(Box::new(hold)));
         }
-        let rows = elsewhere().map_err(LedgerError::Elsewhere)?;
+        let rows = elsewhere().map_err(LegalError::Elsewhere)?;
         if records == 0
             && rows == 0
             && !self.keys().has(erasure.subject.as_bytes()).map_err(JournalError::from)?
         {
-            return Err(LedgerError::NoSubject { erased });
+            return Err(LegalError::NoSubject { erased });
         }
-        let seq = self.append(entry)?;
+        let seq = self.append(record)?;
         Ok(Erased { seq, records, rows })
     }
 
-    /// What the log has of a subject now.
-    fn look_for(&self, subject: &str) -> Result<SubjectFacts, LedgerError> {
-        // Answers of decisions that do not wait for the disk may be out before their records are in the file.
+    /// The log's current facts about a subject.
+    fn find_subject(&self, subject: &str) -> Result<SubjectFacts, LegalError> {
+        // Decisions that do not wait for the disk may be answered before their records are in the file.
         self.flush()?;
         let token = self.keys().token(subject.as_bytes(), DecisionId(0));
         Ok(Log::open(self.folder())?.subject(&token)?)
     }
 
-    pub fn holds(&self) -> Result<Vec<Hold>, LedgerError> {
+    pub fn holds(&self) -> Result<Vec<Hold>, LegalError> {
         Ok(Log::open(self.folder())?.holds()?)
     }
 
-    /// Orders a hold. One for a decision that is neither `served` nor recorded would protect nothing.
+    /// Places a hold. Rejects a decision that is neither `served` nor recorded: the hold would protect
+    /// nothing.
     pub fn hold(
         &self,
-        held: Held,
+        held: HoldScope,
         unix_ns: i64,
         served: impl FnOnce(&str) -> bool,
-    ) -> Result<u64, LedgerError> {
+    ) -> Result<u64, LegalError> {
         let _alone = self.alone();
         if self.holds()?.iter().any(|hold| hold.name == held.name) {
-            return Err(LedgerError::InForce(held.name));
+            return Err(LegalError::InForce(held.name));
         }
         if let Some(name) = held.decision.as_deref().filter(|name| !served(name)) {
             self.flush()?;
             let decisions = Log::open(self.folder())?.decisions(name)?;
             if !decisions.contains(name) {
                 let others = decisions.into_iter().collect();
-                return Err(LedgerError::NoDecision { name: name.to_owned(), others });
+                return Err(LegalError::NoDecision { name: name.to_owned(), others });
             }
         }
-        Ok(self.append(Told::Hold(held).entry(unix_ns)?)?)
+        Ok(self.append(Annotation::Hold(held).record(unix_ns)?)?)
     }
 
-    /// Ends a hold; the limits of `held` are not looked at.
-    pub fn release(&self, held: Held, unix_ns: i64) -> Result<u64, LedgerError> {
+    /// Releases a hold, ignoring the limits of `held`.
+    pub fn release(&self, held: HoldScope, unix_ns: i64) -> Result<u64, LegalError> {
         let _alone = self.alone();
         let holds = self.holds()?;
         if !holds.iter().any(|hold| hold.name == held.name) {
             let others = holds.into_iter().map(|hold| hold.name).collect();
-            return Err(LedgerError::NoHold { name: held.name, others });
+            return Err(LegalError::NoHold { name: held.name, others });
         }
-        Ok(self.append(Told::Release(held).entry(unix_ns)?)?)
+        Ok(self.append(Annotation::Release(held).record(unix_ns)?)?)
     }
 }
 

@@ -1,42 +1,43 @@
-//! Made-up rows whose answers alone are known, and whether they keep them in company. Knows nothing of what follows
-//! from it: see `probe`.
+//! Sample rows with known single-row results, and whether batches reproduce them. See `probe`.
 
 use crate::log;
 use crate::runner::{RunError, Runner};
-use crate::sample::MadeUp;
+use crate::sample::SampleRows;
 use flyball_core::{Tensor, TensorData};
 use std::time::{Duration, Instant};
 
-pub(crate) struct Witnesses {
-    made_up: MadeUp,
-    /// What each row gives alone.
+pub(crate) struct ReferenceRows {
+    sample_rows: SampleRows,
+    /// The result of each row alone.
     alone: Vec<Vec<Tensor>>,
     alone_us: f64,
 }
 
-/// Free axes other than the first: lengths to try until the model runs. Five first: such rows begin at every alignment
-/// that their elements can have.
+/// Lengths of free axes to try until the model runs. Five first: such rows start at every alignment that
+/// their elements can have.
 const LENGTHS: [i64; 5] = [5, 4, 1, 16, 32];
-/// Slow models have fewer witnesses. Of a sum over five floats about one row in four shows that its place matters.
+/// Slow models have fewer rows. Of a sum over five floats about one row in four shows that its position
+/// matters.
 const COUNT_MIN: usize = 4;
 const COUNT_MAX: usize = 16;
 const ALONE_TIME_MAX: Duration = Duration::from_millis(25);
 
-/// In small batches a single neighbour weighs most, and what is wrong should be found before a larger one is allowed:
-/// they are tried until each witness was at each place, or this time is over.
+/// Small batches are tried until each row was at each position, or for this time.
+///
+/// A single neighbour weighs most there, and a difference should be found before a larger batch is allowed.
 const SMALL_ROWS: usize = 4;
 const SMALL_ROUNDS_MIN: usize = 3;
 const SMALL_TIME_MAX: Duration = Duration::from_millis(5);
 
-impl Witnesses {
-    /// Runs a few made-up rows alone. Fails with the model's own words if it runs on none of them.
-    pub(crate) fn find(runner: &mut Runner) -> Result<Witnesses, RunError> {
+impl ReferenceRows {
+    /// Runs a few sample rows alone. Fails with the model's error if none of them runs.
+    pub(crate) fn find(runner: &mut Runner) -> Result<ReferenceRows, RunError> {
         if !runner.signature().has_free_axes() {
-            return Witnesses::alone(runner, 1);
+            return ReferenceRows::alone(runner, 1);
         }
         let mut last = RunError::Failed("it was not run".to_owned());
         for length in LENGTHS {
-            match Witnesses::of_length(runner, length) {
+            match ReferenceRows::of_length(runner, length) {
                 Ok(witnesses) => return Ok(witnesses),
                 Err(error) => last = error,
             }
@@ -44,28 +45,28 @@ impl Witnesses {
         Err(last)
     }
 
-    /// Rows whose free axes have this length. A model that does not run on them is no error that someone must act on.
-    pub(crate) fn of_length(runner: &mut Runner, length: i64) -> Result<Witnesses, RunError> {
-        log::without_errors(|| Witnesses::alone(runner, length))
+    /// Rows whose free axes have this length. A model that does not run on them is not an error.
+    pub(crate) fn of_length(runner: &mut Runner, length: i64) -> Result<ReferenceRows, RunError> {
+        log::without_errors(|| ReferenceRows::alone(runner, length))
     }
 
-    fn alone(runner: &mut Runner, length: i64) -> Result<Witnesses, RunError> {
+    fn alone(runner: &mut Runner, length: i64) -> Result<ReferenceRows, RunError> {
         let signature = runner.signature().clone();
-        let mut made_up = MadeUp::new(length);
+        let mut sample_rows = SampleRows::new(length);
         let mut alone = Vec::with_capacity(COUNT_MAX);
-        // The first runs pay for cold caches and growing arenas; the fastest is nearest to what comes later.
+        // The first runs pay for cold caches and growing arenas; the fastest is closest to later runs.
         let mut alone_us = f64::INFINITY;
         let began = Instant::now();
         while alone.len() < COUNT_MIN || (alone.len() < COUNT_MAX && began.elapsed() < ALONE_TIME_MAX) {
-            let (given, took_us) = run(runner, &[made_up.add(&signature)])?;
+            let (given, took_us) = run(runner, &[sample_rows.add(&signature)])?;
             alone_us = alone_us.min(took_us);
             alone.push(given);
         }
-        Ok(Witnesses { made_up, alone, alone_us })
+        Ok(ReferenceRows { sample_rows, alone, alone_us })
     }
 
-    pub(crate) fn made_up(&self) -> &MadeUp {
-        &self.made_up
+    pub(crate) fn sample_rows(&self) -> &SampleRows {
+        &self.sample_rows
     }
 
     /// The fastest run of one row.
@@ -73,8 +74,9 @@ impl Witnesses {
         self.alone_us
     }
 
-    /// Whether in batches of `rows` rows every row has the answer that it has alone: the microseconds of the fastest,
-    /// or what is different.
+    /// Whether each row has its single-row result in batches of `rows`.
+    ///
+    /// Returns the microseconds of the fastest run, or the difference.
     pub(crate) fn equal_at(&self, runner: &mut Runner, rows: usize) -> Result<f64, String> {
         let (least, most) = if rows <= SMALL_ROWS { (SMALL_ROUNDS_MIN, self.alone.len()) } else { (1, 1) };
         let mut fastest_us = f64::INFINITY;
@@ -83,14 +85,14 @@ impl Witnesses {
             if round >= least && began.elapsed() > SMALL_TIME_MAX {
                 break;
             }
-            // The size turns them too, so that over all sizes each witness comes to many places.
+            // The size rotates them too, so that over all sizes each row gets many positions.
             let turn = rows + round;
             let batch: Vec<&[Tensor]> =
-                self.made_up.turned(rows, turn).map(|witness| self.made_up.row(witness)).collect();
+                self.sample_rows.turned(rows, turn).map(|witness| self.sample_rows.row(witness)).collect();
             let (together, took_us) =
                 run(runner, &batch).map_err(|error| format!("the model fails: {error}"))?;
             fastest_us = fastest_us.min(took_us);
-            for (place, witness) in self.made_up.turned(rows, turn).enumerate() {
+            for (place, witness) in self.sample_rows.turned(rows, turn).enumerate() {
                 for (output, alone) in together.iter().zip(&self.alone[witness]) {
                     row_equals(output, alone, rows, place)?;
                 }
@@ -100,7 +102,7 @@ impl Witnesses {
     }
 }
 
-/// What a run gives, and the microseconds of CPU time that it took.
+/// A run's outputs and CPU time in microseconds.
 fn run(runner: &mut Runner, rows: &[&[Tensor]]) -> Result<(Vec<Tensor>, f64), RunError> {
     join(runner, rows);
     let mut outputs = Vec::new();
@@ -109,20 +111,20 @@ fn run(runner: &mut Runner, rows: &[&[Tensor]]) -> Result<(Vec<Tensor>, f64), Ru
     Ok((outputs, crate::thread_cpu_time().saturating_sub(before).as_secs_f64() * 1e6))
 }
 
-/// Lays the rows behind each other for the next runs.
+/// Concatenates the rows for the next runs.
 pub(crate) fn join(runner: &mut Runner, rows: &[&[Tensor]]) {
     runner.clear();
     rows.iter().for_each(|row| runner.add(row));
 }
 
-/// Whether row `place` of a batch's output is what the row gave alone.
+/// Whether row `place` of a batch's output equals the row's single result.
 fn row_equals(output: &Tensor, alone: &Tensor, rows: usize, place: usize) -> Result<(), String> {
     let name = &output.name;
     let on_first_axis =
         output.rows() == rows && alone.rows() == 1 && output.shape.get(1..) == alone.shape.get(1..);
     if !on_first_axis || output.shape.is_empty() {
         return Err(format!(
-            "output '{name}' has shape {:?} where one row alone gives {:?}",
+            "output '{name}' has shape {:?}, but one row alone gives {:?}",
             output.shape.as_slice(),
             alone.shape.as_slice()
         ));
@@ -139,6 +141,6 @@ fn row_equals(output: &Tensor, alone: &Tensor, rows: usize, place: usize) -> Res
     if equal {
         Ok(())
     } else {
-        Err(format!("output '{name}' of a row changes with its neighbours or its place"))
+        Err(format!("output '{name}' of a row changes with its neighbours or its position"))
     }
 }

@@ -1,6 +1,7 @@
-//! What a new writer finds in the folder: where the log ends, how it was left, and what must be told about that. A tail that
-//! nobody was promised is cut; damage before it is copied aside and stays in place for `verify` to name. The log goes on in a
-//! new segment either way.
+//! Recovery: finds the end of the log and how the last writer left it.
+//!
+//! Cuts an unacknowledged tail. Copies earlier damage to quarantine and leaves it in place for `verify` to
+//! report. In both cases the log continues in a new segment.
 
 mod notes;
 mod report;
@@ -8,12 +9,12 @@ mod report;
 use crate::disk::{Disk, write_whole};
 use crate::error::JournalError;
 use crate::folder::Folder;
-use crate::format::{Began, FRAME_HEAD_BYTES, FormatError, HEADER_BYTES, Hash, Header};
+use crate::format::{FRAME_HEAD_BYTES, FormatError, HEADER_BYTES, Hash, Header, StartReason};
 use crate::frames::{Found, Frames, Step};
 use crate::log::Log;
-use crate::merkle::{Growing, leaf_of_segment};
-use crate::recover::{Broken, Scan, ScanFault, scan, seqs_of};
-use crate::writer::Before;
+use crate::merkle::{MerkleTree, leaf_of_segment};
+use crate::segment_scan::{Broken, Scan, ScanFault, scan, seqs_of};
+use crate::writer::PreviousSegment;
 pub(crate) use notes::Notes;
 use report::Cut;
 pub(crate) use report::Report;
@@ -22,23 +23,23 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// While this file is there, a tail was cut and has no record yet.
+/// While this file exists, a tail was cut and has no record yet.
 const CUT: &str = "recovery";
-/// More than any segment holds.
+/// More than any segment contains.
 const FRAMES_MAX: u64 = SEGMENT_BYTES_MAX / FRAME_HEAD_BYTES as u64;
 const SEGMENT_BYTES_MAX: u64 = 4 << 30;
 
-/// Where the log ends.
+/// The end of the log.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    pub(crate) before: Before,
-    pub(crate) began: Began,
+    pub(crate) before: PreviousSegment,
+    pub(crate) began: StartReason,
     pub(crate) reports: Vec<Report>,
 }
 
-/// How far the log was known to be on the disk.
+/// How far the log was known to be on disk.
 #[derive(Clone, Copy, Debug, Default)]
-struct Promised {
+struct DurableEnd {
     segment: u64,
     bytes: u64,
     frames: u64,
@@ -48,7 +49,8 @@ pub(crate) fn find_tail(disk: &dyn Disk, folder: &Folder, notes: &Notes) -> Resu
     let numbers = folder.segment_numbers().map_err(JournalError::at(&folder.segments()))?;
     let known = Known::read(disk, folder, notes);
     let Some(last) = numbers.last().copied() else {
-        let nothing = Tail { before: Before::nothing(), began: Began::First, reports: Vec::new() };
+        let nothing =
+            Tail { before: PreviousSegment::nothing(), began: StartReason::First, reports: Vec::new() };
         return Ok(behind(nothing, known));
     };
     let path = folder.segment(last);
@@ -64,7 +66,7 @@ pub(crate) fn find_tail(disk: &dyn Disk, folder: &Folder, notes: &Notes) -> Resu
     Ok(behind(tail().map_err(JournalError::at(&path))?, known))
 }
 
-/// How far the log is known to have come, by whoever but the segments themselves.
+/// How far the log is known to have come, from sources other than the segments.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     segment: u64,
@@ -83,30 +85,30 @@ impl Known {
                     known.next_seq = known.next_seq.max(retired.first_seq.saturating_add(retired.frames));
                 }
             }
-            // The writer can do without, and readers name what is wrong.
-            Err(error) => tracing::warn!(%error, "which segments of the journal are retired is not known"),
+            // The writer does not need the list, and readers report the error.
+            Err(error) => tracing::warn!(%error, "cannot read the journal's list of retired segments"),
         }
         known
     }
 }
 
-/// Segments that were there and are not any more: their numbers, and those of their records, are not given again.
+/// Skips the numbers of segments that existed and are missing now, and of their records.
 fn behind(mut tail: Tail, known: Known) -> Tail {
     let last = tail.before.segment;
     tail.before.next_seq = tail.before.next_seq.max(known.next_seq);
     if known.segment > last {
         let why = format!("segments {} to {} are missing", last + 1, known.segment);
-        tracing::error!(%why, "segments of the journal are gone; it goes on behind them");
+        tracing::error!(%why, "segments of the journal are missing; it continues after them");
         let most = (known.segment - last).saturating_mul(FRAMES_MAX);
         let next_seq = tail.before.next_seq.saturating_add(most);
-        tail.before = Before { segment: known.segment, next_seq, ..Before::nothing() };
-        tail.began = Began::Recovered;
+        tail.before = PreviousSegment { segment: known.segment, next_seq, ..PreviousSegment::nothing() };
+        tail.began = StartReason::Recovered;
         tail.reports.push(Report::Quarantined { segment: known.segment, why });
     }
     tail
 }
 
-/// The cut of the last tail has its record.
+/// Removes the mark once the cut has its record.
 pub(crate) fn forget_cut(disk: &dyn Disk, folder: &Folder) -> io::Result<()> {
     match disk.remove(&folder.file(CUT)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -114,34 +116,40 @@ pub(crate) fn forget_cut(disk: &dyn Disk, folder: &Folder) -> io::Result<()> {
     }
 }
 
-/// A segment, and how many of its bytes.
+/// A segment and its durable bytes.
 fn durable(disk: &dyn Disk, folder: &Folder) -> Option<(u64, u64)> {
     let bytes = disk.read(&folder.file("durable")).ok()?;
     let ([segment, bytes], _) = bytes.as_chunks::<8>().0.split_first_chunk::<2>()?;
     Some((u64::from_le_bytes(*segment), u64::from_le_bytes(*bytes)))
 }
 
-fn promised(disk: &dyn Disk, folder: &Folder, notes: &Notes, segment: u64) -> Promised {
+fn promised(disk: &dyn Disk, folder: &Folder, notes: &Notes, segment: u64) -> DurableEnd {
     let bytes = durable(disk, folder).filter(|(of, _)| *of == segment).map_or(0, |(_, bytes)| bytes);
     let frames = notes.last.as_ref().filter(|note| note.open == segment).map_or(0, |note| note.open_frames);
-    Promised { segment, bytes, frames }
+    DurableEnd { segment, bytes, frames }
 }
 
-fn left(disk: &dyn Disk, folder: &Folder, found: &Scan, length: u64, promised: Promised) -> io::Result<Tail> {
+fn left(
+    disk: &dyn Disk,
+    folder: &Folder,
+    found: &Scan,
+    length: u64,
+    promised: DurableEnd,
+) -> io::Result<Tail> {
     let segment = found.header.segment;
-    let mut tail = Tail { before: before(found), began: Began::Recovered, reports: Vec::new() };
+    let mut tail = Tail { before: before(found), began: StartReason::Recovered, reports: Vec::new() };
     let whole = found.end >= promised.bytes && found.frames >= promised.frames;
     let cut_before = Cut::read(disk, &folder.file(CUT)).filter(|cut| cut.segment == promised.segment);
     match found.fault {
-        None if whole && length == found.end && cut_before.is_none() => tail.began = Began::Reopened,
+        None if whole && length == found.end && cut_before.is_none() => tail.began = StartReason::Reopened,
         None if whole => tail.reports.push(Report::Recovered(cut(disk, folder, found, 0, cut_before)?)),
         Some(
             fault @ (ScanFault::Torn { .. }
             | ScanFault::Corrupt { why: Broken::Hole | Broken::Format(_), .. }),
         ) if whole => {
             if let ScanFault::Corrupt { at, .. } = fault {
-                // Pages that came to the disk out of order when the machine stopped. `durable` may be older than what it
-                // tells of, so what stands behind the hole is kept aside.
+                // Pages reached the disk out of order when the machine stopped. `durable` may be older than
+                // the data, so the part after the hole goes to quarantine.
                 tracing::warn!(
                     segment,
                     at,
@@ -154,11 +162,11 @@ fn left(disk: &dyn Disk, folder: &Folder, found: &Scan, length: u64, promised: P
         }
         fault => {
             let why = describe(fault, found, promised);
-            tracing::error!(segment, %why, "a segment of the journal is damaged; a copy of it is in quarantine");
+            tracing::error!(segment, %why, "a segment of the journal is damaged; a copy is in quarantine");
             set_aside(disk, folder, segment)?;
             tail.reports.push(Report::Quarantined { segment, why });
             if whole {
-                // Behind all that was promised, and nothing that a crash leaves.
+                // After everything that was acknowledged, and not the result of a crash.
                 let bytes = used_bytes(&folder.segment(segment), found.end)?;
                 tail.reports.push(Report::Recovered(cut(disk, folder, found, bytes, cut_before)?));
             } else {
@@ -169,13 +177,19 @@ fn left(disk: &dyn Disk, folder: &Folder, found: &Scan, length: u64, promised: P
     Ok(tail)
 }
 
-fn before(found: &Scan) -> Before {
+fn before(found: &Scan) -> PreviousSegment {
     let Scan { header, frames, next_seq, last, root, .. } = found;
-    Before { segment: header.segment, last: *last, root: *root, frames: *frames, next_seq: *next_seq }
+    PreviousSegment {
+        segment: header.segment,
+        last: *last,
+        root: *root,
+        frames: *frames,
+        next_seq: *next_seq,
+    }
 }
 
-fn describe(fault: Option<ScanFault>, found: &Scan, promised: Promised) -> String {
-    let lost = || format!("{} frames of it hold and {} were on the disk", found.frames, promised.frames);
+fn describe(fault: Option<ScanFault>, found: &Scan, promised: DurableEnd) -> String {
+    let lost = || format!("{} of its frames are valid and {} were on disk", found.frames, promised.frames);
     match fault {
         Some(ScanFault::Corrupt { at, why, .. }) => format!("at byte {at}: {why}"),
         Some(ScanFault::Torn { at, error, .. }) => {
@@ -185,7 +199,7 @@ fn describe(fault: Option<ScanFault>, found: &Scan, promised: Promised) -> Strin
     }
 }
 
-/// Noted before it is done: a crash in between does not hide it.
+/// Writes the mark first, so that a crash in between does not hide the cut.
 fn cut(disk: &dyn Disk, folder: &Folder, found: &Scan, bytes: u64, before: Option<Cut>) -> io::Result<Cut> {
     let segment = found.header.segment;
     let bytes = bytes + before.map_or(0, |before| before.cut_bytes);
@@ -207,7 +221,7 @@ fn set_aside(disk: &dyn Disk, folder: &Folder, segment: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes from `from` to the last that is not zero.
+/// The bytes from `from` to the last non-zero one.
 fn used_bytes(path: &Path, from: u64) -> io::Result<u64> {
     let file = File::open(path)?;
     let mut end = file.metadata()?.len();
@@ -224,9 +238,11 @@ fn used_bytes(path: &Path, from: u64) -> io::Result<u64> {
     Ok(0)
 }
 
-/// The number that follows all that stand in the segment, before what is broken and behind it, and all that were promised
-/// and are gone: the number that the next segment begins with tells of them.
-fn behind_all(path: &Path, found: &Scan, promised: Promised) -> io::Result<u64> {
+/// The first unused number after all records of the segment.
+///
+/// Counts valid records, those after damage, and those that were acknowledged and are lost: the next
+/// segment's first number reveals them.
+fn behind_all(path: &Path, found: &Scan, promised: DurableEnd) -> io::Result<u64> {
     let mut frames = Frames::new(File::open(path)?, None)?;
     let seqs = seqs_of(&found.header, frames.end());
     let (mut next, mut end) = (found.next_seq, found.end);
@@ -253,10 +269,10 @@ fn behind_all(path: &Path, found: &Scan, promised: Promised) -> io::Result<u64> 
     Ok(next.saturating_add(lost).max(noted))
 }
 
-/// Not even the last segment's header holds: it is moved aside, and the log goes on behind a hole that `verify` names.
+/// Moves a segment with a damaged header aside; the log continues after a hole that `verify` reports.
 fn headless(disk: &dyn Disk, folder: &Folder, numbers: &[u64], error: FormatError) -> io::Result<Tail> {
     let Some((&segment, earlier)) = numbers.split_last() else { return Err(io::Error::other(error)) };
-    tracing::error!(segment, %error, "a segment of the journal is damaged and is in quarantine");
+    tracing::error!(segment, %error, "a segment of the journal is damaged and was moved to quarantine");
     set_aside(disk, folder, segment)?;
     let path = folder.segment(segment);
     let length = std::fs::metadata(&path)?.len();
@@ -266,18 +282,17 @@ fn headless(disk: &dyn Disk, folder: &Folder, numbers: &[u64], error: FormatErro
     if let Some(number) = earlier.last()
         && let Ok(found) = scan(File::open(folder.segment(*number))?)?
     {
-        // More frames than that cannot have been in it.
+        // It cannot have contained more frames than that.
         next_seq = seqs_of(&Header { first_seq: found.next_seq, ..found.header }, length).end;
     }
     let (last, root) = (Hash::default(), Hash::default());
-    let before = Before { segment, last, root, frames: 0, next_seq };
+    let before = PreviousSegment { segment, last, root, frames: 0, next_seq };
     let why = error.to_string();
-    Ok(Tail { before, began: Began::Recovered, reports: vec![Report::Quarantined { segment, why }] })
+    Ok(Tail { before, began: StartReason::Recovered, reports: vec![Report::Quarantined { segment, why }] })
 }
 
-/// The roots of all segments before the last, from the first on: as headers have them, and where those are gone, as they
-/// were noted.
-pub(crate) fn roots(disk: &dyn Disk, folder: &Folder, before: &Before) -> io::Result<Growing> {
+/// The roots of all segments before the last: from headers, or from the root file if those are missing.
+pub(crate) fn roots(disk: &dyn Disk, folder: &Folder, before: &PreviousSegment) -> io::Result<MerkleTree> {
     let noted = match disk.read(&folder.file("roots")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         other => other?,
@@ -293,7 +308,7 @@ pub(crate) fn roots(disk: &dyn Disk, folder: &Folder, before: &Before) -> io::Re
             *root = header.prev_root;
         }
     }
-    let mut tree = Growing::default();
+    let mut tree = MerkleTree::default();
     roots.iter().for_each(|root| tree.push(&leaf_of_segment(root)));
     Ok(tree)
 }

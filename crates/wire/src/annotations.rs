@@ -1,5 +1,6 @@
-//! What is told of decisions after they were made: the truth, what a person decided instead, a subject to be erased; and
-//! what is told of the journal itself. JSON alone. What a record may hold, and how it is kept, is not known here.
+//! Annotations of decisions (outcomes, overrides, erasures, holds), and the journal's status.
+//!
+//! JSON only. Knows neither the records nor how they are stored.
 
 use crate::body;
 use crate::metadata::json;
@@ -9,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Of outcomes in one request.
+/// Maximum outcomes in one request.
 pub const OUTCOMES_MAX: usize = 1024;
-/// Enough for as many as that; reading it takes a lane about a millisecond.
+/// Enough for that many; parsing it takes a lane about a millisecond.
 const OUTCOMES_BYTES_MAX: usize = 256 << 10;
 
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -20,9 +21,9 @@ pub struct Outcome {
     pub id: String,
     /// The decision's name.
     pub decision: String,
-    /// What turned out to be so.
+    /// The actual outcome.
     pub truth: Value,
-    /// Since when it is so, RFC 3339.
+    /// Since when it is true, RFC 3339.
     pub when: Option<String>,
     pub source: Option<String>,
 }
@@ -49,12 +50,12 @@ pub struct Erasure {
     pub subject: String,
     pub by: String,
     pub why: String,
-    /// Further keys of features that are the subject's.
+    /// Further feature keys of the subject.
     #[serde(default)]
     pub keys: Vec<String>,
 }
 
-/// What an erasure came to.
+/// The result of an erasure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Erased {
     pub recorded: u64,
@@ -99,11 +100,11 @@ pub struct HoldFacts {
 pub fn outcomes(body: &[u8]) -> Result<Vec<Outcome>, Fault> {
     const ONE: &str =
         "an outcome, {\"id\", \"decision\", \"truth\", \"when\"?, \"source\"?}, or {\"outcomes\": [...]}";
-    // A single one has no such key; one whose texts have it is read twice.
+    // A single one has no such key; one whose texts contain it is parsed twice.
     let several = body.windows(10).any(|part| part == b"\"outcomes\"");
-    let single = || body::demand::<Outcome>(body, ONE, OUTCOMES_BYTES_MAX).map(|one| vec![one]);
+    let single = || body::require::<Outcome>(body, ONE, OUTCOMES_BYTES_MAX).map(|one| vec![one]);
     let told = if several {
-        let list = body::demand::<Outcomes>(body, ONE, OUTCOMES_BYTES_MAX).map(|list| list.outcomes);
+        let list = body::require::<Outcomes>(body, ONE, OUTCOMES_BYTES_MAX).map(|list| list.outcomes);
         list.or_else(|fault| single().map_err(|_| fault))?
     } else {
         single()?
@@ -117,7 +118,7 @@ pub fn outcomes(body: &[u8]) -> Result<Vec<Outcome>, Fault> {
 
 impl Override {
     pub fn from_json(body: &[u8]) -> Result<Override, Fault> {
-        body::demand(
+        body::require(
             body,
             "an override, {\"id\", \"decision\", \"outcome\", \"by\", \"why\"}",
             body::BYTES_MAX,
@@ -127,7 +128,7 @@ impl Override {
 
 impl Erasure {
     pub fn from_json(body: &[u8]) -> Result<Erasure, Fault> {
-        body::demand(body, "an erasure, {\"subject\", \"by\", \"why\", \"keys\"?}", body::BYTES_MAX)
+        body::require(body, "an erasure, {\"subject\", \"by\", \"why\", \"keys\"?}", body::BYTES_MAX)
     }
 }
 
@@ -140,17 +141,17 @@ impl Erased {
 impl HoldOrder {
     pub fn from_json(body: &[u8]) -> Result<HoldOrder, Fault> {
         const FORM: &str = "a hold, {\"name\", \"by\", \"why\", \"decision\"?, \"from\"?, \"to\"?}";
-        body::demand(body, FORM, body::BYTES_MAX)
+        body::require(body, FORM, body::BYTES_MAX)
     }
 }
 
 impl Release {
     pub fn from_json(body: &[u8]) -> Result<Release, Fault> {
-        body::demand(body, "a release, {\"by\", \"why\"}", body::BYTES_MAX)
+        body::require(body, "a release, {\"by\", \"why\"}", body::BYTES_MAX)
     }
 }
 
-/// The answer to who asks which holds are in force.
+/// The response with the holds in force.
 pub fn holds_json(holds: &[HoldFacts]) -> Bytes {
     #[derive(Serialize)]
     struct Holds<'a> {
@@ -159,7 +160,7 @@ pub fn holds_json(holds: &[HoldFacts]) -> Bytes {
     json(&Holds { holds })
 }
 
-/// The answer to all of them, once what was told is on the disk.
+/// The response once all annotations are on disk.
 pub fn recorded_json(count: usize) -> Bytes {
     #[derive(Serialize)]
     struct Recorded {
@@ -168,7 +169,7 @@ pub fn recorded_json(count: usize) -> Bytes {
     json(&Recorded { recorded: count })
 }
 
-/// Where there is nothing to tell: no body, or an object without a key.
+/// Accepts no body, or an empty object.
 pub fn nothing(body: &[u8]) -> Result<(), Fault> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -176,10 +177,10 @@ pub fn nothing(body: &[u8]) -> Result<(), Fault> {
     if body.is_empty() {
         return Ok(());
     }
-    body::demand::<Nothing>(body, "no body, or {}", body::BYTES_MAX).map(drop)
+    body::require::<Nothing>(body, "no body, or {}", body::BYTES_MAX).map(drop)
 }
 
-/// The answer to a seal: the last sealed segment, and the note over it.
+/// The response to a seal: the last sealed segment, and the note over it.
 pub fn sealed_json(segment: u64, checkpoint: &str) -> Bytes {
     #[derive(Serialize)]
     struct Sealed<'a> {
@@ -189,21 +190,21 @@ pub fn sealed_json(segment: u64, checkpoint: &str) -> Bytes {
     json(&Sealed { segment, checkpoint })
 }
 
-/// What `GET /v1/journal` answers.
+/// The response of `GET /v1/journal`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct JournalFacts {
-    /// Why nothing is kept just now; null: it is.
+    /// Why the journal cannot store records; null: it can.
     pub unavailable: Option<&'static str>,
-    /// On the disk, by kind, since the server started.
+    /// Records on disk by kind, since the server started.
     pub records: BTreeMap<&'static str, u64>,
     pub bytes: u64,
-    /// Decisions that were answered without a record, by why.
+    /// Decisions answered without a record, by reason.
     pub gap_decisions: BTreeMap<&'static str, u64>,
     pub unsynced_records: u64,
     pub unsynced_ms: f64,
     pub loss_ms_max: u64,
     pub segment: u64,
-    /// The last signed note, as it is kept.
+    /// The last signed note, as stored.
     pub checkpoint: Option<String>,
 }
 

@@ -1,12 +1,12 @@
-//! One session of a model with no server around it: loaded as for serving, run on given tensors, timed, and profiled.
-//! It is what models are compared, measured and explained with before they are served.
+//! One session of a model without a server, for tools.
 //!
-//! Knows nothing of Python, nor of what the answers are compared with.
+//! Loaded as for serving, run on given tensors, timed and profiled. Tools compare, measure and explain models
+//! with it before they are served. Knows nothing of Python, nor of what the results are compared with.
 
-use crate::host::{Proof, ProofAsk};
+use crate::host::{Proof, ProofRequest};
 use crate::memory::{give_back, resident_bytes};
-use crate::runner::{RunError, Runner, SessionOptions, Voice};
-use crate::sample::MadeUp;
+use crate::runner::{LogLevel, RunError, Runner, SessionOptions};
+use crate::sample::SampleRows;
 use crate::{Artifact, Batching, MemoryBudget, ModelHosts, Refusal, Runtime, Stopper, thread_cpu_time};
 use bytes::Bytes;
 use flyball_core::{Digest, Tensor, TensorData, TensorSpec};
@@ -15,51 +15,51 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Runs of one measurement at most: each keeps eight bytes, and quantiles want no more.
+/// Maximum runs of one measurement: each stores eight bytes, and quantiles need no more.
 pub const RUNS_MAX: usize = 1_000_000;
-/// As servers do it unless they are told otherwise.
+/// The server's default.
 const ROWS_PROBED: usize = 64;
 
-pub struct LoneModel {
+pub struct StandaloneModel {
     runner: Runner,
-    made_up: Option<MadeUp>,
+    sample_rows: Option<SampleRows>,
     profiled: bool,
-    facts: LoneFacts,
+    facts: StandaloneFacts,
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct LoneFacts {
+pub struct StandaloneFacts {
     pub digest: Digest,
     pub size_bytes: u64,
     pub ort_version: String,
     pub inputs: Vec<TensorSpec>,
     pub outputs: Vec<TensorSpec>,
     pub batching: Batching,
-    /// Making the session: parsing, optimising, laying out the weights. Not reading and scanning the file.
+    /// Session creation: parsing, optimising, laying out weights. Without reading and scanning the file.
     pub load_ms: f64,
-    /// By how much the process grew meanwhile.
+    /// The growth of the process meanwhile.
     pub resident_bytes: u64,
 }
 
-/// An input that the model does not take as it is.
+/// An input that does not match the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Misfit {
+pub struct InputMismatch {
     pub path: String,
     pub is: Option<String>,
     pub allowed: String,
 }
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum LoneError {
+pub enum StandaloneError {
     #[error("the inputs do not fit the model")]
-    Misfits(Vec<Misfit>),
+    Misfits(Vec<InputMismatch>),
     #[error(transparent)]
     Run(#[from] RunError),
     #[error("{0}")]
     Refused(String),
 }
 
-/// How long runs took: on the wall, and the CPU time of the one thread, a run on average.
+/// Run durations: wall time, and the thread's mean CPU time a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RunFigures {
     pub runs: usize,
@@ -74,37 +74,40 @@ pub struct RunFigures {
 }
 
 impl Runtime {
-    /// Loads one session. Whether rows may share a run is probed on another one, as for serving: this one starts fresh,
-    /// and its profile has nothing but what it is asked to run.
-    pub fn load_alone(
+    /// Loads one session.
+    ///
+    /// Batching is probed on another one, as for serving: this one starts fresh, and its profile contains
+    /// only the requested runs.
+    pub fn load_standalone(
         &self,
         artifact: Arc<Artifact>,
         options: SessionOptions,
         hosts: &ModelHosts,
-    ) -> Result<LoneModel, Refusal> {
+    ) -> Result<StandaloneModel, Refusal> {
         let unprofiled = SessionOptions { profile: None, ..options };
         let leaving = &|| false;
         let memory = MemoryBudget::UNLIMITED;
-        let ask = ProofAsk { rows_max: ROWS_PROBED, session: &unprofiled, memory, leaving };
+        let ask = ProofRequest { rows_max: ROWS_PROBED, session: &unprofiled, memory, leaving };
         let proof = hosts.prove(self, &artifact, &ask)?;
         let runtime = self.clone();
-        hosts.within(leaving, move || runtime.load_alone_proven(&artifact, &options, &proof))
+        hosts.within(leaving, move || runtime.load_standalone_proven(&artifact, &options, &proof))
     }
 
-    fn load_alone_proven(
+    fn load_standalone_proven(
         &self,
         artifact: &Artifact,
         options: &SessionOptions,
         proof: &Proof,
-    ) -> Result<LoneModel, Refusal> {
+    ) -> Result<StandaloneModel, Refusal> {
         give_back();
         let (before, began) = (resident_bytes(), Instant::now());
-        let runner = Runner::with(self, artifact, Voice::ErrorsOnly, options)?;
+        let runner = Runner::with(self, artifact, LogLevel::ErrorsOnly, options)?;
         let load_ms = began.elapsed().as_secs_f64() * 1e3;
         give_back();
         proof.fits(runner.signature())?;
-        let made_up = proof.rows().map(|(length, count)| MadeUp::of(runner.signature(), length, count));
-        let facts = LoneFacts {
+        let sample_rows =
+            proof.rows().map(|(length, count)| SampleRows::of(runner.signature(), length, count));
+        let facts = StandaloneFacts {
             digest: artifact.digest,
             size_bytes: artifact.size_bytes(),
             ort_version: self.version().to_owned(),
@@ -114,38 +117,39 @@ impl Runtime {
             load_ms,
             resident_bytes: resident_bytes().saturating_sub(before),
         };
-        Ok(LoneModel { runner, made_up, profiled: options.profile.is_some(), facts })
+        Ok(StandaloneModel { runner, sample_rows, profiled: options.profile.is_some(), facts })
     }
 }
 
-impl LoneModel {
-    pub fn facts(&self) -> &LoneFacts {
+impl StandaloneModel {
+    pub fn facts(&self) -> &StandaloneFacts {
         &self.facts
     }
 
-    pub fn run(&mut self, given: Vec<Tensor>) -> Result<Vec<Tensor>, LoneError> {
+    pub fn run(&mut self, given: Vec<Tensor>) -> Result<Vec<Tensor>, StandaloneError> {
         self.lay(given)?;
         let mut outputs = Vec::new();
         self.runner.run(&mut outputs)?;
         Ok(outputs)
     }
 
-    /// Ends a run, or a measurement, from another thread.
+    /// A handle that stops a run or a measurement from another thread.
     pub fn stopper(&self) -> Stopper {
         self.runner.stopper()
     }
 
-    /// Times runs on the same tensors, on this thread, after some that do not count.
+    /// Times runs on the same tensors, on this thread, after warm-up runs.
     pub fn measure(
         &mut self,
         given: Vec<Tensor>,
         runs: usize,
         warm_runs: usize,
-    ) -> Result<RunFigures, LoneError> {
+    ) -> Result<RunFigures, StandaloneError> {
         if !(1..=RUNS_MAX).contains(&runs) || warm_runs > RUNS_MAX {
-            let text =
-                format!("{runs} runs after {warm_runs}: measure 1 to {RUNS_MAX} after at most {RUNS_MAX}");
-            return Err(LoneError::Refused(text));
+            let text = format!(
+                "{runs} runs after {warm_runs}: measure 1 to {RUNS_MAX} runs after at most {RUNS_MAX} warm-up runs"
+            );
+            return Err(StandaloneError::Refused(text));
         }
         let rows = self.lay(given)?;
         let mut outputs = Vec::new();
@@ -166,45 +170,45 @@ impl LoneModel {
         Ok(RunFigures::of(runs_us, rows, cpu_us))
     }
 
-    /// Inputs of so many rows as probing made them up: the model ran on such rows.
-    pub fn made_up(&self, rows: usize) -> Result<Vec<Tensor>, LoneError> {
-        let refuse = |text: String| Err(LoneError::Refused(text));
-        let Some(made_up) = &self.made_up else {
-            let why = self.facts.batching.reason.as_deref().unwrap_or("it does not run on made-up input");
-            return refuse(format!("no input can be made up for this model ({why}): give it real rows"));
+    /// Sample inputs of this many rows, as used by the probe: the model ran on such rows.
+    pub fn sample_rows(&self, rows: usize) -> Result<Vec<Tensor>, StandaloneError> {
+        let refuse = |text: String| Err(StandaloneError::Refused(text));
+        let Some(sample_rows) = &self.sample_rows else {
+            let why = self.facts.batching.reason.as_deref().unwrap_or("it does not run on sample input");
+            return refuse(format!("cannot generate sample input for this model ({why}): give it real rows"));
         };
         if rows > 1
             && let Some(reason) = self.runner.signature().no_batch_axis()
         {
-            return refuse(format!("{reason}, so that it does not take {rows} rows: ask for 1"));
+            return refuse(format!("{reason}, so it does not accept {rows} rows: use 1"));
         }
-        if rows == 0 || rows.saturating_mul(made_up.elements()) > MADE_UP_ELEMENTS_MAX {
-            let rows_max = MADE_UP_ELEMENTS_MAX / made_up.elements();
-            return refuse(format!("{rows} rows cannot be made up: ask for 1 to {rows_max}"));
+        if rows == 0 || rows.saturating_mul(sample_rows.elements()) > SAMPLE_ELEMENTS_MAX {
+            let rows_max = SAMPLE_ELEMENTS_MAX / sample_rows.elements();
+            return refuse(format!("cannot generate {rows} rows: use 1 to {rows_max}"));
         }
-        Ok(joined(&made_up.batch(rows)))
+        Ok(joined(&sample_rows.batch(rows)))
     }
 
-    /// Ends the profile and tells its file, which ONNX Runtime writes only now.
-    pub fn end_profile(&mut self) -> Result<PathBuf, LoneError> {
+    /// Ends the profile and returns its file, which ONNX Runtime writes only now.
+    pub fn end_profile(&mut self) -> Result<PathBuf, StandaloneError> {
         if !std::mem::take(&mut self.profiled) {
-            let text = "nothing is being profiled: load the model with a profile, and end it once";
-            return Err(LoneError::Refused(text.to_owned()));
+            let text = "no profile is running: load the model with a profile, and end it once";
+            return Err(StandaloneError::Refused(text.to_owned()));
         }
         Ok(self.runner.end_profile()?)
     }
 
-    /// Lays the inputs out for the next runs, and tells how many rows they have.
-    fn lay(&mut self, given: Vec<Tensor>) -> Result<usize, LoneError> {
-        let inputs = fitted(given, &self.facts.inputs).map_err(LoneError::Misfits)?;
+    /// Sets the inputs of the next runs; returns their number of rows.
+    fn lay(&mut self, given: Vec<Tensor>) -> Result<usize, StandaloneError> {
+        let inputs = fitted(given, &self.facts.inputs).map_err(StandaloneError::Misfits)?;
         self.runner.clear();
         self.runner.add(&inputs);
         Ok(inputs.first().map_or(1, Tensor::rows))
     }
 }
 
-/// Elements of made-up input at most, which eight bytes each keep within what a server takes.
-const MADE_UP_ELEMENTS_MAX: usize = 64 << 20;
+/// Maximum elements of sample input: at eight bytes each, within a server's limits.
+const SAMPLE_ELEMENTS_MAX: usize = 64 << 20;
 
 impl RunFigures {
     fn of(mut runs_us: Vec<f64>, rows: usize, cpu_us: f64) -> RunFigures {
@@ -225,33 +229,33 @@ impl RunFigures {
     }
 }
 
-/// The given tensors in the model's order, or all of their misfits.
-fn fitted(mut given: Vec<Tensor>, specs: &[TensorSpec]) -> Result<Vec<Tensor>, Vec<Misfit>> {
+/// The given tensors in model order, or all mismatches.
+fn fitted(mut given: Vec<Tensor>, specs: &[TensorSpec]) -> Result<Vec<Tensor>, Vec<InputMismatch>> {
     let mut misfits = Vec::new();
     let mut inputs = Vec::with_capacity(specs.len());
     for spec in specs {
         match given.iter().position(|tensor| *tensor.name == *spec.name) {
             Some(place) => inputs.push(given.remove(place)),
-            None => misfits.push(misfit(&spec.name, None, format!("required: {}", words(spec)))),
+            None => misfits.push(input_mismatch(&spec.name, None, format!("required: {}", words(spec)))),
         }
     }
     for extra in &given {
         let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
-        let allowed = format!("no such input; the model takes {}", names.join(", "));
-        misfits.push(misfit(&extra.name, Some(&is(extra)), allowed));
+        let allowed = format!("no such input; the model has {}", names.join(", "));
+        misfits.push(input_mismatch(&extra.name, Some(&is(extra)), allowed));
     }
     for tensor in &inputs {
         let spec = specs.iter().find(|spec| *spec.name == *tensor.name);
         let fits = |spec: &TensorSpec| spec.datatype == tensor.datatype && spec.admits(&tensor.shape);
         if let Some(spec) = spec.filter(|spec| !fits(spec)) {
-            misfits.push(misfit(&spec.name, Some(&is(tensor)), words(spec)));
+            misfits.push(input_mismatch(&spec.name, Some(&is(tensor)), words(spec)));
         }
     }
     if misfits.is_empty() { Ok(inputs) } else { Err(misfits) }
 }
 
-fn misfit(name: &str, is: Option<&str>, allowed: String) -> Misfit {
-    Misfit { path: format!("inputs.{name}"), is: is.map(str::to_owned), allowed }
+fn input_mismatch(name: &str, is: Option<&str>, allowed: String) -> InputMismatch {
+    InputMismatch { path: format!("inputs.{name}"), is: is.map(str::to_owned), allowed }
 }
 
 fn is(tensor: &Tensor) -> String {
@@ -263,7 +267,7 @@ fn words(spec: &TensorSpec) -> String {
     format!("{} {:?}{any}", spec.datatype.name(), spec.shape)
 }
 
-/// The rows laid behind each other, as one tensor for each input.
+/// The rows concatenated, one tensor for each input.
 fn joined(rows: &[&[Tensor]]) -> Vec<Tensor> {
     let mut inputs = rows.first().map_or_else(Vec::new, |row| row.to_vec());
     for (place, input) in inputs.iter_mut().enumerate() {

@@ -1,14 +1,14 @@
-//! Which values each type of field takes, and what is said of those that it does not.
+//! The values that each field type accepts, and the messages for others.
 
 use super::good::{compile, good, row, with};
 use crate::{FeatureFact, Origin, Program, Rows, Value};
-use flyball_core::{Scalar, TakeRows};
+use flyball_core::{RowSink, Scalar};
 use proptest::prelude::*;
 use serde_json::json;
 
 use Scalar::{Bool, Float, Int, Null, Text};
 
-/// A program whose only field `f` is as this document says.
+/// A program with the single field `f`.
 fn only(field: &serde_json::Value) -> Program {
     let mut field = field.clone();
     field["name"] = json!("f");
@@ -229,7 +229,7 @@ fn a_guard_tells_the_value_of_a_field_that_is_not_personal_and_no_other() {
     assert_eq!(told(&document), "amount is 7.25; allowed: at most 5");
     document["input"][1]["pii"] = json!(true);
     assert_eq!(told(&document), "amount is hidden; allowed: at most 5");
-    // What was spent is made of the amounts.
+    // `spent` is derived from the amounts.
     document["policy"]["guards"][1]["of"] = json!("spent");
     assert_eq!(told(&document), "spent is hidden; allowed: at most 5");
 }

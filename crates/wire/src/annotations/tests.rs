@@ -1,4 +1,4 @@
-//! Bodies that tell of decisions: those that are taken, and each way to be refused.
+//! Annotation bodies: accepted ones, and each kind of error.
 
 use super::*;
 use serde_json::json;

@@ -1,6 +1,6 @@
-//! What is told about a log that was not left as it should have been, as records of the journal's own.
+//! Reports of an unclean log, as records of the journal itself.
 
-use crate::counts::OwnKind;
+use crate::counts::InternalKind;
 use crate::disk::Disk;
 use crate::payload;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ pub(crate) enum Report {
     Quarantined { segment: u64, why: String },
 }
 
-/// A tail that was cut, or is about to be.
+/// A tail that was cut or is about to be.
 #[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Cut {
     pub(crate) segment: u64,
@@ -31,23 +31,23 @@ impl Cut {
 }
 
 impl Report {
-    pub(crate) fn record(&self, unix_ns: i64) -> (OwnKind, Vec<u8>) {
+    pub(crate) fn record(&self, unix_ns: i64) -> (InternalKind, Vec<u8>) {
         let mut out = Vec::new();
         match self {
             Report::Recovered(Cut { segment, kept_frames, cut_bytes }) => {
-                payload::own(&mut out, OwnKind::Recovered, 4, |map| {
+                payload::own(&mut out, InternalKind::Recovered, 4, |map| {
                     map.str("at")?.i64(unix_ns)?.str("segment")?.u64(*segment)?;
                     map.str("kept_frames")?.u64(*kept_frames)?.str("cut_bytes")?.u64(*cut_bytes)?;
                     Ok(())
                 });
-                (OwnKind::Recovered, out)
+                (InternalKind::Recovered, out)
             }
             Report::Quarantined { segment, why } => {
-                payload::own(&mut out, OwnKind::Quarantined, 3, |map| {
+                payload::own(&mut out, InternalKind::Quarantined, 3, |map| {
                     map.str("at")?.i64(unix_ns)?.str("segment")?.u64(*segment)?.str("why")?.str(why)?;
                     Ok(())
                 });
-                (OwnKind::Quarantined, out)
+                (InternalKind::Quarantined, out)
             }
         }
     }

@@ -1,5 +1,6 @@
-//! Where the key-encryption key is kept: a file, the environment, or what a command prints. In each of them it is 64
-//! hexadecimal digits.
+//! The source of the key-encryption key: a file, the environment, or a command's output.
+//!
+//! The key is 64 hexadecimal digits in each of them.
 
 use super::KeyError;
 use std::fmt;
@@ -15,80 +16,80 @@ use zeroize::Zeroizing;
 
 pub(super) type Kek = Zeroizing<[u8; 32]>;
 
-/// A command that asks a key service over the network may take a while, but not hold up a start for ever.
+/// A command may query a key service over the network, but must not block startup forever.
 const COMMAND_TIME_MAX: Duration = Duration::from_secs(10);
 /// A key is much shorter.
 const TEXT_BYTES_MAX: u64 = 4096;
-/// Those that neither the owner nor, for reading, the group has: a secret that is mounted for a group is usual.
+/// Rejected permission bits. Group read is allowed: secrets are often mounted for a group.
 const MODE_REFUSED: u32 = 0o037;
 const OWN_FILE: &str = "kek";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KekPlace {
+pub enum KekSource {
     File(PathBuf),
     Env(String),
-    /// A program and its arguments; there is no shell.
+    /// A program and its arguments, without a shell.
     Command(Vec<String>),
 }
 
-impl FromStr for KekPlace {
+impl FromStr for KekSource {
     type Err = KeyError;
 
-    fn from_str(text: &str) -> Result<KekPlace, KeyError> {
+    fn from_str(text: &str) -> Result<KekSource, KeyError> {
         let wrong = || KeyError::Place(text.to_owned());
         let (kind, rest) = text.split_once(':').ok_or_else(wrong)?;
         let words = || rest.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>();
         match kind {
             _ if rest.trim().is_empty() => Err(wrong()),
-            "file" => Ok(KekPlace::File(PathBuf::from(rest))),
-            "env" if !rest.contains(['=', '\0']) => Ok(KekPlace::Env(rest.to_owned())),
-            "command" => Ok(KekPlace::Command(words())),
+            "file" => Ok(KekSource::File(PathBuf::from(rest))),
+            "env" if !rest.contains(['=', '\0']) => Ok(KekSource::Env(rest.to_owned())),
+            "command" => Ok(KekSource::Command(words())),
             _ => Err(wrong()),
         }
     }
 }
 
-impl fmt::Display for KekPlace {
+impl fmt::Display for KekSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            KekPlace::File(path) => write!(f, "file:{}", path.display()),
-            KekPlace::Env(name) => write!(f, "env:{name}"),
+            KekSource::File(path) => write!(f, "file:{}", path.display()),
+            KekSource::Env(name) => write!(f, "env:{name}"),
             // Arguments may be secret.
-            KekPlace::Command(words) => write!(f, "command:{}", words.first().map_or("", String::as_str)),
+            KekSource::Command(words) => write!(f, "command:{}", words.first().map_or("", String::as_str)),
         }
     }
 }
 
-impl KekPlace {
-    /// Where a journal keeps its own, unless another place is configured.
-    pub fn own(folder: &Path) -> KekPlace {
-        KekPlace::File(folder.join(OWN_FILE))
+impl KekSource {
+    /// The default source: the journal's own file.
+    pub fn own(folder: &Path) -> KekSource {
+        KekSource::File(folder.join(OWN_FILE))
     }
 
-    /// `make_for`: a folder that gets a key of its own where this is its place and there is none.
+    /// Reads the key. `make_for` is a directory that gets a new key if this is its source and none exists.
     pub(super) fn read(&self, make_for: Option<&Path>) -> Result<Kek, KeyError> {
         let text = match self {
-            KekPlace::File(path) => {
-                if make_for.is_some_and(|folder| *self == KekPlace::own(folder)) && !path.exists() {
+            KekSource::File(path) => {
+                if make_for.is_some_and(|folder| *self == KekSource::own(folder)) && !path.exists() {
                     make(path).map_err(|cause| KeyError::Io { path: path.clone(), cause })?;
                 }
                 of_file(path)
             }
-            KekPlace::Env(name) => match std::env::var(name) {
+            KekSource::Env(name) => match std::env::var(name) {
                 Ok(text) => Ok(Zeroizing::new(text)),
-                Err(_) => Err("the variable is not set".to_owned()),
+                Err(_) => Err("the environment variable is not set".to_owned()),
             },
-            KekPlace::Command(words) => of_command(words),
+            KekSource::Command(words) => of_command(words),
         };
         text.and_then(|text| decode(&text)).map_err(|why| KeyError::NoKek { place: self.to_string(), why })
     }
 }
 
-/// Whole and on the disk, or not there at all: a key that is lost loses all that was sealed under it.
+/// Writes the key atomically and durably: losing it loses everything sealed under it.
 fn make(path: &Path) -> io::Result<()> {
     let mut key = Kek::default();
     ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut key[..])
-        .map_err(|_| io::Error::other("the system gives no random numbers"))?;
+        .map_err(|_| io::Error::other("the system provides no random numbers"))?;
     let mut text = Zeroizing::new(String::with_capacity(65));
     key.iter().for_each(|byte| text.push_str(&format!("{byte:02x}")));
     text.push('\n');
@@ -107,21 +108,21 @@ fn of_file(path: &Path) -> Result<Zeroizing<String>, String> {
     mode_refused(&facts).map_or_else(|| bounded(file), Err)
 }
 
-/// Why a file with a secret is not taken: others can read or change it.
+/// Why a secret file is rejected: others can read or change it.
 pub(crate) fn mode_refused(facts: &Metadata) -> Option<String> {
     let mode = facts.permissions().mode() & 0o777;
     (facts.is_file() && mode & MODE_REFUSED != 0)
-        .then(|| format!("its mode is {mode:o}, so others can read or change it; chmod 600 it"))
+        .then(|| format!("its mode is {mode:o}, so others can read or change it; run: chmod 600"))
 }
 
 fn bounded(source: impl Read) -> Result<Zeroizing<String>, String> {
     let mut text = Zeroizing::new(String::with_capacity(TEXT_BYTES_MAX as usize + 1));
     source.take(TEXT_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    if text.len() as u64 > TEXT_BYTES_MAX { Err("there is too much of it".to_owned()) } else { Ok(text) }
+    if text.len() as u64 > TEXT_BYTES_MAX { Err("it is too long".to_owned()) } else { Ok(text) }
 }
 
 fn of_command(words: &[String]) -> Result<Zeroizing<String>, String> {
-    let (program, arguments) = words.split_first().ok_or("no program is named")?;
+    let (program, arguments) = words.split_first().ok_or("it names no program")?;
     let until = Instant::now() + COMMAND_TIME_MAX;
     let mut child = Command::new(program)
         .args(arguments)
@@ -129,13 +130,13 @@ fn of_command(words: &[String]) -> Result<Zeroizing<String>, String> {
         .stdout(Stdio::piped())
         .spawn()
         .map_err(|error| error.to_string())?;
-    let output = child.stdout.take().ok_or("it has no output")?;
+    let output = child.stdout.take().ok_or("the command printed nothing")?;
     let (send, receive) = sync_channel(1);
-    // Ends with the command's output; what is read after the time is up goes nowhere.
+    // Ends with the command's output; output after the timeout is discarded.
     std::thread::spawn(move || send.send(bounded(output)));
     let text = receive.recv_timeout(COMMAND_TIME_MAX);
     match end(&mut child, until).map_err(|error| error.to_string())? {
-        Some(status) if !status.success() => Err(format!("the command ended with {status}")),
+        Some(status) if !status.success() => Err(format!("the command exited with {status}")),
         Some(_) => text.map_err(|_| too_long())?,
         None => Err(too_long()),
     }
@@ -145,7 +146,7 @@ fn too_long() -> String {
     format!("the command took longer than {} s", COMMAND_TIME_MAX.as_secs())
 }
 
-/// How it ended; none: it had to be stopped.
+/// The exit status; none if the command had to be killed.
 fn end(child: &mut Child, until: Instant) -> io::Result<Option<ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {

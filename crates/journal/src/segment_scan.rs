@@ -1,62 +1,64 @@
-//! What of a segment holds, after a process that wrote it has ended somehow: whole frames, in order, each linked to the one
-//! before. What follows them is either a torn tail, which nobody was promised, or damage, which must be told.
+//! Scans a segment after its writer ended: valid frames, in order, each linked to the previous.
 //!
-//! Reads and judges; cuts, moves and reports nothing.
+//! After them comes either a torn tail, which was never acknowledged, or damage, which must be reported. Only
+//! reads; cuts, moves and reports nothing.
 
 use crate::format::{FormatError, HEADER_BYTES, Hash, Header};
 use crate::frames::{Found, Frames, Source, Step};
-use crate::merkle::Growing;
+use crate::merkle::MerkleTree;
 use std::io;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scan {
     pub header: Header,
-    /// Frames that hold, from the first on.
+    /// Valid frames from the start.
     pub frames: u64,
-    /// Where they end.
+    /// The offset where they end.
     pub end: u64,
-    /// The number that the next frame would have.
+    /// The number of the next frame.
     pub next_seq: u64,
-    /// The leaf of the last, or of the header.
+    /// The leaf of the last frame, or of the header.
     pub last: Hash,
-    /// Of header and frames.
+    /// The root over header and frames.
     pub root: Hash,
     pub fault: Option<ScanFault>,
 }
 
-/// What stands behind the frames that hold.
+/// The content after the valid frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScanFault {
-    /// Bytes that are no frame, and no frame after them.
+    /// Bytes that are no frame, with no frame after them.
     Torn { at: u64, bytes: u64, error: Option<FormatError> },
-    /// A frame stands after what is broken, or stands in a wrong place itself. None: the search for one was given up.
+    /// A frame follows the damage or is in a wrong position. `next_valid` is none if the search was
+    /// abandoned.
     Corrupt { at: u64, next_valid: Option<u64>, why: Broken },
 }
 
-/// How a place is broken.
+/// The kind of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
     #[error("{0}")]
     Format(#[from] FormatError),
-    #[error("there are zeros before it")]
+    #[error("zeros precede it")]
     Hole,
     #[error("its number is {found}, not {expected}")]
     Sequence { expected: u64, found: u64 },
-    #[error("it is not linked to what stands before it")]
+    #[error("it is not linked to the frame before it")]
     Link,
-    #[error("the segment ends before all its frames are there")]
+    #[error("the segment ends before its last frame")]
     Ends,
-    #[error("records from here to number {} were lost or stand behind damage", .next - 1)]
+    #[error("records from here to number {} are lost or follow the damage", .next - 1)]
     Lost { next: u64 },
 }
 
-/// Numbers that a frame of this segment may have: no frame is shorter than its head, so the file's length bounds them.
+/// The numbers that frames of this segment may have. The file's length bounds them: no frame is shorter than
+/// its head.
 pub(crate) fn seqs_of(header: &Header, bytes: u64) -> std::ops::Range<u64> {
     let most = bytes / crate::format::FRAME_HEAD_BYTES as u64 + 1;
     header.first_seq..header.first_seq.saturating_add(most)
 }
 
-/// Reads a segment from its header to its end. The inner error: not even the header holds.
+/// Scans a segment from header to end. The inner error means an invalid header.
 pub fn scan<S: Source>(source: S) -> io::Result<Result<Scan, FormatError>> {
     let mut frames = Frames::new(source, None)?;
     let header = match frames.header()? {
@@ -65,7 +67,7 @@ pub fn scan<S: Source>(source: S) -> io::Result<Result<Scan, FormatError>> {
     };
     let seqs = seqs_of(&header, frames.end());
     let mut last = header.leaf();
-    let mut tree = Growing::default();
+    let mut tree = MerkleTree::default();
     tree.push(&last);
     let mut next_seq = header.first_seq;
     let mut end = HEADER_BYTES as u64;
@@ -88,7 +90,7 @@ pub fn scan<S: Source>(source: S) -> io::Result<Result<Scan, FormatError>> {
         };
         let Some(from) = (if broken.is_some() { Some(at) } else { frames.not_zero(at)? }) else { break None };
         let why = broken.map_or(Broken::Hole, Broken::Format);
-        // A frame may begin with zeros, or within what looks like the broken one.
+        // A frame may begin with zeros, or within what looks like the damaged one.
         let from = if broken.is_some() { from + 1 } else { from.saturating_sub(15).max(at) };
         break Some(match frames.search(from, seqs)? {
             Found::Nothing => ScanFault::Torn { at, bytes: frames.end().saturating_sub(at), error: broken },
