@@ -110,7 +110,7 @@ fn an_entry_takes_so_long() {
     for (place, stage) in Stage::ALL.into_iter().enumerate() {
         walk.end_at(stage, Nanos(1_000_000 + 1000 * place as u64));
     }
-    let (ran, mut entry) = (ran(), Entry::default());
+    let (ran, mut entry) = (ran(), JournalRecord::default());
     let mut decided = DecisionWalk::new(&world.lane, decision, &ask, buffers, None);
     let began = Instant::now();
     for _ in 0..ROUNDS {
