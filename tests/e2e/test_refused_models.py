@@ -17,7 +17,7 @@ REASONS = {
     "unknown_op": r"operator.*NoSuchOp",
     "opset_99": r"opset.*99",
     "truncated": r"not an ONNX model",
-    "external_outside": r"\.\./outside\.bin.*beside the model",
+    "external_outside": r"\.\./outside\.bin.*in the model's own folder",
 }
 Model = Callable[[str], Path]
 
