@@ -145,7 +145,7 @@ def test_one_decision_and_a_sample_and_a_range(recorded: Recorded) -> None:
     sample = recorded.flyball("replay", "--sample", "40", "--seed", "3")
     assert (sample["decisions"], sample["classes"]["bit-exact"]) == (40, 40)
     later = recorded.flyball("replay", "--since", "2200-01-01", code=3)
-    assert "no decision is selected" in later
+    assert "no decision matches" in later
 
 
 def test_a_decision_that_is_not_there_is_refused_by_name(recorded: Recorded) -> None:
@@ -162,7 +162,7 @@ def test_a_model_that_is_gone_is_named_and_found_by_its_digest_elsewhere(recorde
         (why,) = found["cannot"]
         assert found["classes"]["cannot"] == ROWS
         assert why.startswith("model sha256:")
-        assert why.endswith(f"is not at {original} any more; give --models FOLDER")
+        assert why.endswith(f"is no longer at {original}; give --models FOLDER")
         assert recorded.flyball("replay", "--models", str(moved.parent))["classes"]["bit-exact"] == ROWS
     finally:
         moved.rename(original)

@@ -244,7 +244,7 @@ def test_no_key_of_any_document_takes_a_value_of_another_type_or_answers_in_fore
         wrong = 5 if schema["type"] in ("string", "object", "array") else "5"
         faults = {fault.path: fault for fault in refused(written(at_place(good, place, wrong)), read).faults}
         fault = faults[".".join(place)]
-        assert fault.words == f"is {json.dumps(wrong)}; allowed: {in_words(schema)}"
+        assert fault.text == f"is {json.dumps(wrong)}; allowed: {in_words(schema)}"
         seen += 1
     assert seen >= 17
 
@@ -337,7 +337,7 @@ def test_a_contract_is_read_and_refused_under_its_own_code(written):
     assert (contract.model, contract.p99_ms, contract.arrivals) == ("fraud", 5, "poisson")
     error = refused(written({**CONTRACT, "p99": 5}, "slo.yaml"), read_contract)
     assert error.code == "contract_refused"
-    assert [fault.words for fault in error.faults] == ["is no key here; did you mean p99_ms?"]
+    assert [fault.text for fault in error.faults] == ["is no key here; did you mean p99_ms?"]
 
 
 def expected_rows(root, here, prefix=(), defaults=None):

@@ -34,7 +34,7 @@ def test_a_conversion_says_what_was_compared_and_what_to_do_next(run, folder: Pa
     code, shown, said = run(*words, "--out", str(out), "--trust-pickle", "--owner", "risk@example.com", "--bands", BANDS)
     assert code == 0, said
     assert "Warning: loading" in said
-    assert "It can read what you can read." in said
+    assert "It can read any file that you can read." in said
     assert "equal to the original: 500 rows (" in shown
     assert f"flyball serve --decision {out}/decision.yaml" in shown
     text = (out / "decision.yaml").read_text()
@@ -76,9 +76,9 @@ def inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["state.pt", "--data", "rows.csv"], 3, "holds a module's state, not its program"),
         (["program.pt2", "--data", "images.npz", "--trust-pickle"], 2, "name a function that loads it"),
         (["models_here:missing", "--data", "rows.csv"], 3, "models_here:missing cannot be found"),
-        (["risk.pkl", "--data", "rows.csv", "--bands", "0.3"], 2, "--bands '0.3' is no object"),
+        (["risk.pkl", "--data", "rows.csv", "--bands", "0.3"], 2, "--bands: '0.3' is not a mapping"),
         (["risk.pkl", "--data", "rows.csv", "--bound", "nan"], 2, "invalid value for '--bound'"),
-        (["risk.pkl", "--data", "rows.csv", "--bound", "inf"], 2, "inf is no finite number"),
+        (["risk.pkl", "--data", "rows.csv", "--bound", "inf"], 2, "inf is not a finite number"),
         (["risk.pkl", "--data", "rows.csv", "--name", "no/name"], 2, "'no/name' is no name for a decision"),
     ],
 )

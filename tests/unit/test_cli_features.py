@@ -139,7 +139,7 @@ def test_a_place_is_shown_without_user_and_password_wherever_they_stand():
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        ((), "name either --to or --to-env"),
+        ((), "give either --to or --to-env"),
         (("--to", "http://me:secret@host"), "http://… is no place for features"),
         (("--to", "rediss://host"), "TLS"),
         (("--to", "store.sqlite"), ".redb"),

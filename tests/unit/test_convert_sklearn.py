@@ -165,7 +165,7 @@ def test_a_step_that_no_transform_repeats_goes_into_the_model_with_one_tensor_fo
     frame = FRAME[["amount", "card age", "distance", "online", "country", "channel", "mcc", "fraud"]]
     converted = convert(model, data=frame, out=tmp_path / "out", target="fraud", name="fraud")
     assert isinstance(converted.document["columns"], dict)
-    assert "PowerTransformer cannot be turned into transforms" in converted.document["notes"][0]
+    assert "PowerTransformer cannot be converted to transforms" in converted.document["notes"][0]
 
 
 def test_the_best_of_a_search_is_taken(tmp_path: Path) -> None:

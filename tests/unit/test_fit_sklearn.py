@@ -94,7 +94,7 @@ def test_whole_numbers_that_are_categories_are_cast_to_texts() -> None:
 @pytest.mark.parametrize(
     ("steps", "fields", "said"),
     [
-        (PCA(1).fit(X), ["a", "b"], "PCA cannot be turned into transforms"),
+        (PCA(1).fit(X), ["a", "b"], "PCA cannot be converted to transforms"),
         (PowerTransformer().fit(X), ["a", "b"], "PowerTransformer cannot"),
         (
             Pipeline([("s", StandardScaler()), ("m", LogisticRegression())]).fit(X, Y),
@@ -131,7 +131,7 @@ def test_what_no_transform_repeats_is_refused_by_name(steps: Any, fields: list[s
 
 def test_a_class_of_one_s_own_is_not_taken_for_scikit_learn_s() -> None:
     mine = type("StandardScaler", (), {"n_features_in_": 1})()
-    with pytest.raises(InvalidInputError, match="StandardScaler cannot be turned into transforms"):
+    with pytest.raises(InvalidInputError, match="StandardScaler cannot be converted to transforms"):
         from_sklearn(mine, ["a"])
 
 

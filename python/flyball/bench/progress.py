@@ -1,4 +1,4 @@
-"""What a long measurement tells whoever watches it; how that is shown is the command line's business."""
+"""Progress of a long measurement; the command line decides how to show it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Protocol
 class Step(Protocol):
     """One step of a command."""
 
-    def update(self, completed: float, told: str) -> None:
-        """How much is done, and a few words on it."""
+    def update(self, completed: float, status: str) -> None:
+        """Report how much is done, with a short status."""
 
-    def end(self, told: str) -> None:
-        """The step is done; its last words."""
+    def end(self, status: str) -> None:
+        """Finish the step with its final status."""
 
 
 class Progress(Protocol):

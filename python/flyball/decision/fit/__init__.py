@@ -1,7 +1,7 @@
-"""Fitted parameters of transforms: learnt from rows, or taken over from a fitted scikit-learn pipeline.
+"""Fitted parameters of transforms: learnt from rows, or converted from a fitted scikit-learn pipeline.
 
-Works on plain values; must not know how a decision is written or served. Names are imported when first used: a server reads
-fitted files and does no arithmetic on columns.
+Works on plain values; must not know how a decision is written or served. Names are imported on first use: a server
+only reads fitted files, and does not need NumPy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
     "is_open",
     "read_fitted",
 ]
-_HOMES = {
+_MODULES = {
     "columns": ("Column", "Columns", "apply"),
     "fitted": ("Fitted", "read_fitted"),
     "learn": ("complete", "fit_transforms", "is_open"),
@@ -37,7 +37,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     import importlib
 
-    for home, names in _HOMES.items():
+    for module, names in _MODULES.items():
         if name in names:
-            return getattr(importlib.import_module(f"flyball.decision.fit.{home}"), name)
+            return getattr(importlib.import_module(f"flyball.decision.fit.{module}"), name)
     raise AttributeError(f"module 'flyball.decision.fit' has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Decisions as their authors write them, in YAML or in Python: `Spec` and its parts."""
+"""Decision specs as authors write them, in YAML or Python: `Spec` and its parts."""
 
 from flyball.decision.spec.fields import Cache, Feature, Field, Reaction, Source, Window
 from flyball.decision.spec.models import Explain, Idempotency, Model, Remedies, Route, Score, Variant

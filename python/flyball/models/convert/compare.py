@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flyball.client import Client, DecidedRow
-from flyball.decision.bulk_calls import DEADLINE_MS, QUEUE_WAIT_MS, in_order, patiently
+from flyball.decision.bulk_calls import DEADLINE_MS, QUEUE_WAIT_MS, in_order, retry_when_busy
 from flyball.decision.compile.bundle import bundle_of
 from flyball.decision.local import LocalServer
 from flyball.errors import ServerFaultError
@@ -171,7 +171,7 @@ class _Asking:
     def __call__(self, places: range) -> list[DecidedRow]:
         rows = request_rows(self.examined, places)
         try:
-            return patiently(lambda: self.client.decide_rows(self.decision, rows))
+            return retry_when_busy(lambda: self.client.decide_rows(self.decision, rows))
         except ServerFaultError as error:
             # A model that answers NaN, say: the fault is each row's, and is shown as that.
             return [DecidedRow(None, None, error) for _ in rows]
