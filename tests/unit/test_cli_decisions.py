@@ -152,7 +152,7 @@ def test_score_does_not_write_over_columns(run, spec, tmp_path):
 def test_serve_wants_decisions_beside_models_only(run, spec):
     code, _, errors = run("serve", "--decision", spec, "--snapshot", "index.json")
     assert code == 2
-    assert "either models and decisions, or a model repository" in errors
+    assert "give one source to serve" in errors
 
 
 def test_serve_refuses_a_decision_with_its_faults(run, spec, tmp_path):

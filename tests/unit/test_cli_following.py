@@ -40,7 +40,7 @@ def test_a_registry_stands_alone_and_its_deployments_have_their_own_terms(tmp_pa
     named = ["serve", "--registry", str(desk.home.folder), "--publisher-key", str(tmp_path / "publisher.pem")]
     with pytest.raises(UsageError, match="give one source to serve"):
         application()([*named, "--state", str(tmp_path / "one"), "model.onnx"], standalone_mode=False)
-    with pytest.raises(UsageError, match="beside --registry"):
+    with pytest.raises(UsageError, match="do not apply to --registry"):
         application()([*named, "--state", str(tmp_path / "two"), "--deadline-ms", "5"], standalone_mode=False)
 
 

@@ -147,7 +147,7 @@ def test_rows_go_to_files_by_their_suffix(log, tmp_path):
             (tmp_path / f"rows{suffix}").touch(0o644)
             assert answer.write(tmp_path / f"rows{suffix}") == 1
             assert (tmp_path / f"rows{suffix}").stat().st_mode & 0o777 == 0o600, "it may have what is personal"
-        with pytest.raises(UsageError, match="no file of rows"):
+        with pytest.raises(UsageError, match="unknown suffix"):
             answer.write(tmp_path / "rows.txt")
     assert parquet.read_table(tmp_path / "rows.parquet")["id"].to_pylist() == [ID.format(2)]
     (row,) = csv.DictReader((tmp_path / "rows.csv").read_text().splitlines())

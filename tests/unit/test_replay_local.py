@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import flyball
-from flyball.decision_log.replay.candidate import tried
+from flyball.decision_log.replay.candidate import try_candidate
 from flyball.decision_log.replay.compare import Class
 from flyball.decision_log.replay.deployments import Deployments
 from flyball.decision_log.replay.flips import figures
@@ -121,7 +121,7 @@ def test_a_candidate_decides_the_same_rows_and_leaves_out_what_no_model_decided(
     spec = decision_folders.PLAIN.replace('pass: "< 0.40", review: "< 0.97"', 'pass: "< 0.60", review: "< 0.97"')
     candidate = flyball.Decision.load(decision_folders.plain(tmp_path, spec))
     remedied = {**served.records[0], "remedy": {"cause": "run_failed", "stage": "infer", "used": "outcome"}}
-    trial = tried(candidate, [remedied, *served.records], fields=["currency"])
+    trial = try_candidate(candidate, [remedied, *served.records], fields=["currency"])
     assert trial.left_out.total() == 1
     found = figures(trial, {})
     rules = [one for one in served.records if not (one["input"]["amount"] > 1000 and one["input"]["country"] != "DE")]
@@ -140,7 +140,7 @@ def test_a_feature_that_was_missing_stays_missing_whatever_is_declared_for_that(
     candidate = flyball.Decision.load(decision_folders.plain(tmp_path, spec))
     seen = {"seen": {"value": value, "origin": "window", "age_ms": None}}
     records = [{**one, "features": {**one["features"], **seen}} for one in served.records if one["outcome"] == "pass"]
-    found = figures(tried(candidate, records, fields=[]), {})
+    found = figures(try_candidate(candidate, records, fields=[]), {})
     assert found.rows == len(records) > 10
     assert found.matrix["pass"]["reject" if flips else "pass"] == len(records)
 

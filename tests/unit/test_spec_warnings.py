@@ -63,8 +63,8 @@ def told(found, path, words):
 
 def test_adverse_outcomes_without_reasons(run, here):
     found = warnings(run, here)
-    assert told(found, "policy.rules[0]", "gives 'reject', which is adverse, without a reason")
-    assert told(found, "remedies.timeout", "gives 'reject', which is adverse")
+    assert told(found, "policy.rules[0]", "adverse outcome 'reject' without a reason")
+    assert told(found, "remedies.timeout", "adverse outcome 'reject'")
     assert not told(found, "policy.reasons", "by score has no reasons")
     silent = warnings(run, here, SPEC.replace(", explain: {linear: {coefficients: [1, 1], means: [0, 0]}}", ""))
     assert told(silent, "policy.reasons", "reject by score has no reasons has no reasons")
