@@ -34,7 +34,9 @@ RegistryHome = Annotated[
     _option("Serve what a registry has placed in the environment, and follow its changes.", "--registry", metavar="HOME"),
 ]
 PublisherKey = Annotated[Path | None, _option("A publisher's private key, to sign snapshots.", metavar="FILE")]
-State = Annotated[Path | None, _option("Directory for the last good snapshot. [.flyball/state/ENVIRONMENT]", metavar="DIR")]
+State = Annotated[
+    Path | None, _option("Directory for the last good snapshot; by default .flyball/state/ENVIRONMENT.", metavar="DIR")
+]
 AdminListen = Annotated[str | None, _option("Also serve the registry's admin API here.", metavar="HOST:PORT")]
 
 

@@ -31,7 +31,9 @@ _Serve = Annotated[
 ]
 _Named = Annotated[
     str | None,
-    typer.Option("--name", metavar="NAME", help="Its name in the registry. [its name in MLflow]", show_default=False),
+    typer.Option(
+        "--name", metavar="NAME", help="Its name in the registry; by default its name in MLflow.", show_default=False
+    ),
 ]
 
 
@@ -75,7 +77,9 @@ def triton(
     repository: Annotated[
         Path, typer.Argument(metavar="DIR", help="The repository: one directory per model.", show_default=False)
     ],
-    model: Annotated[str | None, typer.Option(metavar="MODEL", help="Only this model. [all]", show_default=False)] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Only this model; by default all.", show_default=False)
+    ] = None,
     owner: Owner = None,
     purpose: Purpose = None,
     tier: Tier = None,

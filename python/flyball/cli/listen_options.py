@@ -20,12 +20,12 @@ _trust = partial(option, panel="Trust and deployments")
 
 Listen = Annotated[
     list[str] | None,
-    _listen("HOST:PORT, tls://HOST:PORT or unix:/PATH; may be repeated. [127.0.0.1:8080]", metavar="ADDRESS"),
+    _listen("HOST:PORT, tls://HOST:PORT or unix:/PATH; may be repeated. By default 127.0.0.1:8080.", metavar="ADDRESS"),
 ]
 TlsCert = Annotated[Path | None, _listen("PEM file of the server's certificate.")]
 TlsKey = Annotated[Path | None, _listen("PEM file of the server's private key.")]
 TlsClientCa = Annotated[Path | None, _listen("PEM file of CAs; clients must have a certificate from one of them.")]
-UnixMode = Annotated[str | None, _listen("File mode of unix: sockets. [0600]", metavar="OCTAL")]
+UnixMode = Annotated[str | None, _listen("File mode of unix: sockets; by default 0600.", metavar="OCTAL")]
 Callers = Annotated[Path | None, _listen("JSON file of callers (see flyball caller).")]
 AllowAnonymous = Annotated[bool, _listen("Serve unauthenticated callers, also from other machines.", "--allow-anonymous")]
 AllowModelControl = Annotated[bool, _listen("Let clients load and unload models.", "--allow-model-control")]
@@ -34,11 +34,11 @@ CorsOrigin = Annotated[
     list[str] | None, _listen("Allow web pages of this origin (CORS); may be repeated.", metavar="ORIGIN")
 ]
 JournalFolder = Annotated[Path | None, _journal("Record decisions in this directory.")]
-JournalKey = Annotated[Path | None, _journal("File of the key that signs checkpoints. [in the journal folder]")]
+JournalKey = Annotated[Path | None, _journal("File of the key that signs checkpoints; by default in the journal folder.")]
 JournalKek = Annotated[
     str | None,
     _journal(
-        "Key that encrypts personal data: file:PATH, env:NAME or command:ARGV. [in the journal folder]", metavar="SOURCE"
+        "Key that encrypts personal data: file:PATH, env:NAME or command:ARGV; by default in the folder.", metavar="SOURCE"
     ),
 ]
 
@@ -46,17 +46,17 @@ TrustRoot = Annotated[Path | None, _trust("PEM file of the public root keys that
 TrustPolicy = Annotated[Path | None, _trust("The signed trust policy (see flyball trust).")]
 StateFolder = Annotated[
     Path | None,
-    _trust("Folder for anti-rollback state: older policies and snapshots are refused. [beside the trust policy]"),
+    _trust("Folder for anti-rollback state: older policies and snapshots are refused. By default beside the policy."),
 ]
 Environment = Annotated[
-    str | None, _trust("The server's environment; releases for others are refused. [production]", metavar="NAME")
+    str | None, _trust("The server's environment; releases for others are refused. By default production.", metavar="NAME")
 ]
 Unsigned = Annotated[
     str | None,
-    _trust("Whether to serve unsigned deployments. [refuse for a snapshot, else allow]", metavar="allow|refuse"),
+    _trust("Whether to serve unsigned deployments. By default refuse for a snapshot, else allow.", metavar="allow|refuse"),
 ]
 PreviousKept = Annotated[
-    int | None, _trust("Replaced deployments of each name to keep loaded, for rollback. [1]", metavar="N")
+    int | None, _trust("Replaced deployments of each name to keep loaded, for rollback; by default 1.", metavar="N")
 ]
 Watch = Annotated[bool, _trust("Reload the snapshot whenever its index changes.", "--watch")]
 

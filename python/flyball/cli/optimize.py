@@ -48,7 +48,7 @@ def optimize(
         float, typer.Option(min=0.0, max=1.0, callback=finite, help="Maximum share of rows with another decision.")
     ] = 0.01,
     work: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Directory of the run.  [default: NAME.optimize]", show_default=False)
+        Path | None, typer.Option(metavar="DIR", help="Directory of the run; by default NAME.optimize.", show_default=False)
     ] = None,
     seconds: Annotated[
         float, typer.Option(min=0.5, max=600.0, help="Length of each served window, in seconds; sets the length of the run.")

@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 
 DeadlineMs = Annotated[
     int | None,
-    option("Default deadline of requests. A request that would miss it is refused, not answered late.", metavar="MS"),
+    option(
+        "Default deadline of requests. A request that would miss it is refused, not answered late. By default none.",
+        metavar="MS",
+    ),
 ]
-BatchRowsMax = Annotated[int | None, option("Maximum rows per run; 1 turns batching off. [64]", metavar="ROWS")]
+BatchRowsMax = Annotated[int | None, option("Maximum rows per run; 1 turns batching off. By default 64.", metavar="ROWS")]
 BatchSize = Annotated[
     int | None,
     option(
@@ -30,7 +33,7 @@ BatchWindowMs = Annotated[
 ]
 QueueWaitMsMax = Annotated[
     int | None,
-    option("Refuse a request immediately if it would wait longer than this for its run. [1000]", metavar="MS"),
+    option("Refuse a request immediately if it would wait longer than this for its run. By default 1000.", metavar="MS"),
 ]
 
 
