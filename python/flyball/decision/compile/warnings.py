@@ -56,8 +56,10 @@ def _adverse(document: Mapping[str, Any]) -> Iterator[Warned]:
 def _unexplained(document: Mapping[str, Any]) -> str | None:
     """Why the champion's answers have no reasons from the model; None if they have."""
     reasons = document["policy"]["reasons"]
-    if reasons["when"] in ("never", "asked"):
-        return f"policy.reasons explains the model {'on request only' if reasons['when'] == 'asked' else 'never'}"
+    if reasons["when"] == "asked":
+        return "policy.reasons explains the model only on request"
+    if reasons["when"] == "never":
+        return "policy.reasons never explains the model"
     if reasons["most"] == 0:
         return "policy.reasons.most is 0"
     models = {model["name"]: model for model in document["models"]}
