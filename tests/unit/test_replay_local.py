@@ -153,7 +153,7 @@ def test_a_counterfactual_carries_computed_features_along_and_an_erased_one_is_r
         assert found.before.cls is Class.BIT_EXACT
         assert [reason["code"] for reason in record["reasons"]] == ["R07"]
         assert [reason.code for reason in found.decided.reasons] == []
-        with pytest.raises(RefusedError, match="cannot: its subject was erased"):
+        with pytest.raises(RefusedError, match="cannot replay: its subject was erased"):
             what_if({**record, "personal": "erased"}, ["amount=1"], deployments)
     finally:
         deployments.close()

@@ -8,13 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from flyball.client.annotations import Erased
 from flyball.errors import HeldError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-    from flyball.client.annotations import Erased
 
 SEPARATOR = "\u001f"
 _DEADLINE_MS = 600_000  # the whole log is read
