@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from flyball.errors import FlyballError, ModelRefusedError
-from flyball.models.convert.loader import taken_apart
+from flyball.models.convert.loader import load_in_process
 from flyball.models.convert.table import read_table
 
 ROWS = {"amount": np.arange(100.0)}
@@ -35,7 +35,7 @@ def ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], A
         script.write_text(f"#!{sys.executable} -IS\nimport os, sys\nfrom pathlib import Path\n{act}\n")
         script.chmod(0o700)
         monkeypatch.setattr(sys, "executable", str(script))
-        return taken_apart(tmp_path / "x.pkl", "pickle", read_table(ROWS), name="x", element=None, rows_max=100)
+        return load_in_process(tmp_path / "x.pkl", "pickle", read_table(ROWS), name="x", element=None, rows_max=100)
 
     return taken
 

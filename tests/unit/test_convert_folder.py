@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flyball.errors import UsageError
-from flyball.models.convert.folder import Place, foreign
+from flyball.models.convert.folder import OutputFolder, foreign
 
 WRITTEN = [
     "model.onnx", "model.trees.json", "decision.yaml", "fitted.json", "expected.parquet", "conversion.json",
@@ -28,7 +28,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 def test_an_earlier_conversion_is_replaced_as_a_whole(tmp_path: Path) -> None:
     target = filled(tmp_path / "fraud", *WRITTEN)
-    with Place(target).whole_folder(force=True) as making:
+    with OutputFolder(target).whole_folder(force=True) as making:
         filled(making, "conversion.json")
         assert set(contents(target)) == set(WRITTEN)
     assert contents(tmp_path) == {"fraud/conversion.json": "conversion.json"}
@@ -36,7 +36,7 @@ def test_an_earlier_conversion_is_replaced_as_a_whole(tmp_path: Path) -> None:
 
 def test_an_empty_folder_may_be_written_over(tmp_path: Path) -> None:
     (tmp_path / "fraud").mkdir()
-    with Place(tmp_path / "fraud").whole_folder(force=True) as making:
+    with OutputFolder(tmp_path / "fraud").whole_folder(force=True) as making:
         filled(making, "conversion.json")
     assert contents(tmp_path) == {"fraud/conversion.json": "conversion.json"}
 
@@ -74,7 +74,7 @@ def test_nothing_else_is_written_over_neither_by_the_folder_nor_by_what_failed(
     before = contents(tmp_path)
     with (
         pytest.raises(UsageError, match=rf"{name} is .*{said}\n.*--out DIR"),
-        Place(tmp_path / "fraud").whole_folder(force=True),
+        OutputFolder(tmp_path / "fraud").whole_folder(force=True),
     ):
         pytest.fail("it began")
     assert contents(tmp_path) == before
@@ -86,7 +86,7 @@ def test_a_folder_that_holds_what_is_read_is_not_written_over(
 ) -> None:
     filled(tmp_path / name, *WRITTEN)
     monkeypatch.chdir(tmp_path)
-    place = Place(Path("fraud"), [Path("other/../" + name, "model.onnx")])
+    place = OutputFolder(Path("fraud"), [Path("other/../" + name, "model.onnx")])
     with pytest.raises(UsageError, match=r"it holds .*model\.onnx, which is read here"), place.whole_folder(force=True):
         pytest.fail("it began")
     assert set(contents(tmp_path / name)) == set(WRITTEN)
@@ -95,7 +95,7 @@ def test_a_folder_that_holds_what_is_read_is_not_written_over(
 def test_what_somebody_puts_there_meanwhile_is_kept(tmp_path: Path) -> None:
     with (
         pytest.raises(UsageError, match=r"no conversion left notes\.md"),
-        Place(tmp_path / "fraud").whole_folder(force=True),
+        OutputFolder(tmp_path / "fraud").whole_folder(force=True),
     ):
         filled(tmp_path / "fraud", "notes.md")
     assert contents(tmp_path / "fraud") == {"notes.md": "notes.md"}
@@ -103,7 +103,7 @@ def test_what_somebody_puts_there_meanwhile_is_kept(tmp_path: Path) -> None:
 
 def test_what_failed_takes_the_place_of_what_failed_before(tmp_path: Path) -> None:
     filled(tmp_path / "fraud.failed", *WRITTEN)
-    place = Place(tmp_path / "fraud")
+    place = OutputFolder(tmp_path / "fraud")
     with contextlib.suppress(UsageError), place.whole_folder(force=False) as making:
         place.keep_failed(filled(making, "conversion.json"))
         raise UsageError("it differs")
@@ -113,7 +113,7 @@ def test_what_failed_takes_the_place_of_what_failed_before(tmp_path: Path) -> No
 @pytest.mark.parametrize("name", [".", "..", "fraud/..", "/"])
 def test_a_folder_without_a_name_of_its_own_is_told_as_such(name: str) -> None:
     with pytest.raises(UsageError, match=r"names no folder that can be made\n.*--out DIR"):
-        Place(Path(name))
+        OutputFolder(Path(name))
 
 
 def test_an_earlier_conversion_has_nothing_foreign(tmp_path: Path) -> None:

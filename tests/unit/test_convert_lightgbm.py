@@ -138,7 +138,7 @@ def test_a_regression_is_held_to_a_bound_of_its_own_size(tmp_path: Path) -> None
     booster = trained_models.lightgbm_booster(10, objective="regression", target=frame["amount"] * 1000, categories=())
     data = frame.drop(columns=["fraud", *trained_models.TEXTS])
     made = convert(booster, data=data, out=tmp_path / "out", name="spend", terms=Terms(owner="risk@example.com"))
-    assert made.judged.comparison.relative == made.judged.comparison.bound == 1e-5
+    assert made.result.comparison.relative == made.result.comparison.bound == 1e-5
     expected = booster.predict(data)
     np.testing.assert_allclose(trained_models.scores(made, data), expected, rtol=1e-5)
     assert made.decision().spec.owner == "risk@example.com"

@@ -19,7 +19,7 @@ from sklearn.preprocessing import StandardScaler
 
 from flyball.errors import InvalidInputError, MissingExtraError, ModelRefusedError, UsageError
 from flyball.models.convert import convert
-from flyball.models.convert.loader import taken_apart
+from flyball.models.convert.loader import load_in_process
 from flyball.models.convert.table import read_table
 from tests.support import trained_models
 
@@ -227,4 +227,4 @@ def test_a_pickle_of_another_version_of_scikit_learn_is_noted(data: Path, tmp_pa
 def test_what_never_ends_is_ended(data: Path, tmp_path: Path) -> None:
     path = dumped(tmp_path, Calling(exec, "while True: pass"))
     with pytest.raises(ModelRefusedError, match="was not taken apart within 3 s"):
-        taken_apart(path, "pickle", read_table(data), name="x", element=None, rows_max=100, wall_s_max=3.0)
+        load_in_process(path, "pickle", read_table(data), name="x", element=None, rows_max=100, wall_s_max=3.0)

@@ -113,8 +113,8 @@ def test_a_pipeline_s_decision_answers_as_it_does_also_for_gaps_and_unseen_texts
     expected = answers(model, fresh.drop(columns="fraud"))
     np.testing.assert_allclose(trained_models.scores(converted, fresh), expected, rtol=0, atol=5e-6)
     assert converted.document["explained_by"] == explained
-    assert {"given", "random", "edge"} == converted.judged.comparison.by_kind.keys() - {"rounded"}
-    assert converted.judged.rounded.ordinary == 0
+    assert {"given", "random", "edge"} == converted.result.comparison.by_kind.keys() - {"rounded"}
+    assert converted.result.rounded.ordinary == 0
 
 
 def test_a_converted_folder_is_packed_with_other_bands_and_not_with_another_mean(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_the_decision_answers_as_the_booster_does_also_for_gaps(form: str, tmp_p
     fresh.loc[::7, "distance"] = np.nan
     expected = predicted(booster, trained_models.inputs(fresh))
     np.testing.assert_allclose(trained_models.scores(made, fresh), expected, rtol=0, atol=1e-6)
-    assert made.judged.comparison.by_kind.keys() == {"given", "random", "edge"}
+    assert made.result.comparison.by_kind.keys() == {"given", "random", "edge"}
     assert made.document["explained_by"] == "trees"
 
 

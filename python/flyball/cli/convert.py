@@ -93,7 +93,7 @@ def convert(
     with err.status("reading rows") as status:
         made = convert_model(
             source, data=data, out=out, name=name, target=target, score=score, rows=rows, trust_pickle=trusted,
-            force=force, bound=bound, terms=terms, told=status.update,
+            force=force, bound=bound, terms=terms, progress=status.update,
         )  # fmt: skip
     if json:
         print_json({"folder": str(made.folder), **made.document})
@@ -145,7 +145,7 @@ def _bands(text: str | None) -> Any:
 
 
 def _show(out: Console, made: Converted) -> None:
-    told, comparison = made.document, made.judged.comparison
+    told, comparison = made.document, made.result.comparison
     what = f"score {told['score']}, explained by {told['explained_by']}" if "score" in told else "a model of tensors"
     out.print(f"{made.folder}   {told['source']['kind']}, {what}", markup=False)
     kinds = ", ".join(f"{errors.rows:,} {kind}" for kind, errors in comparison.by_kind.items())
@@ -154,8 +154,8 @@ def _show(out: Console, made: Converted) -> None:
         f" bound {comparison.allowed}",
         markup=False,
     )
-    if made.judged.rounded.rows:
-        rows, most = made.judged.rounded.rows, made.judged.rounded.max_abs
+    if made.result.rounded.rows:
+        rows, most = made.result.rounded.rows, made.result.rounded.max_abs
         out.print(
             f"  {rows} rows lie closer to a threshold than float32 can tell, and differ by up to {most:.2g}", markup=False
         )

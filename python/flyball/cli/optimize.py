@@ -71,20 +71,20 @@ def optimize(
     from flyball.models.optimize.rows import read_rows
     from flyball.models.optimize.run import Run
     from flyball.models.optimize.subject import subject_of
-    from flyball.models.optimize.work_folder import Work
+    from flyball.models.optimize.work_folder import WorkFolder
     from flyball.native.model_runs import Model
 
     found = subject_of(subject, output=output, thresholds=threshold or [])
     rows = read_rows(data, found, Model(found.model).facts.inputs, labels=labels, segments=segments)
-    folder = Work((work or Path(f"{found.name}.optimize")).absolute())
+    folder = WorkFolder((work or Path(f"{found.name}.optimize")).absolute())
     run = Run(found, rows, folder, _budget(budget or [], found), Bars(flips=flips_max), bound, seconds)
     with progress_on(console(stderr=True)) as progress:
         result = optimise(run, progress, fresh=fresh)
     if json:
         print_json(result.document)
         return
-    if result.taken:
-        console(stderr=True).print(f"taken from an earlier run: {', '.join(result.taken)}", markup=False)
+    if result.reused:
+        console(stderr=True).print(f"taken from an earlier run: {', '.join(result.reused)}", markup=False)
     _show(result)
 
 
@@ -156,6 +156,6 @@ def _after(result: Result) -> list[str]:
         idle = decision["transforms_cut"]
         told = f", and without {idle} transform{'s' * (idle > 1)} that made nothing else" if idle else ""
         lines.append(f"the decision goes without {', '.join(cut)}{told}")
-    if decision["untold"] is not None:
-        lines.append(f"the decision was written, but no request decided: {decision['untold']}")
+    if decision["error"] is not None:
+        lines.append(f"the decision was written, but no request decided: {decision['error']}")
     return [*lines, f"{folder}/  chosen/ with the decision, report.html", f"next: flyball register NAME {folder}/chosen"]
