@@ -91,10 +91,10 @@ def test_made_up_bytes_are_pixels_and_other_whole_numbers_are_categories_that_ex
 def test_made_up_rows_are_distinct_as_long_as_the_signature_has_others(tmp_path):
     notes = []
     model = echo_model(tmp_path / "m.onnx", ("BOOL", ["n", 5]))
-    made = payloads_for(PayloadSource(count=16), model, HERE, told=notes.append)
+    made = payloads_for(PayloadSource(count=16), model, HERE, note=notes.append)
     assert len(set(made.splitlines())) == 16
     assert notes == []
-    made = payloads_for(PayloadSource(count=100), model, HERE, told=notes.append)
+    made = payloads_for(PayloadSource(count=100), model, HERE, note=notes.append)
     distinct = len(set(made.splitlines()))
     assert notes == [f"only {distinct} of 100 payloads are distinct: the signature has hardly more"]
     assert 28 <= distinct <= 32
@@ -178,7 +178,7 @@ def test_a_server_elsewhere_tells_its_signature_and_no_answers():
     notes = []
     with V2Server() as server:
         server.metadata["inputs"] = [{"name": "rows", "datatype": "FP32", "shape": [-1, 12]}]
-        made = payloads_for_server(PayloadSource(count=3), server.url, "fraud", told=notes.append)
+        made = payloads_for_server(PayloadSource(count=3), server.url, "fraud", note=notes.append)
         by_maker = payloads_for_server(
             PayloadSource(source="maker", count=3, seed=1), server.url, "fraud", maker="fraud-gbdt"
         )

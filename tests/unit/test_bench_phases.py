@@ -21,7 +21,7 @@ class Pretended(Measurement):
         self._script = script or {}
         self._random = np.random.default_rng(1)
 
-    def window(self, subject, phase, plan, *, repeat=0, told=None):
+    def window(self, subject, phase, plan, *, repeat=0, progress=None):
         rate = plan.arrivals.rate_per_s or 1.5 * LIMIT
         blocks = np.split(self._random.lognormal(0, 0.2, 1000) * (300 if rate <= LIMIT else 30_000), 20)
         changes = self._script.get(len(self.record.windows), {})

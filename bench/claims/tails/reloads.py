@@ -97,9 +97,9 @@ def _reload(server: Process, bundle: Bundle, folder: Path, took_s: list[float]) 
     bundle.write(folder)
     begun = time.monotonic()
     os.kill(server.pid, signal.SIGHUP)
-    while not any(digest in line and "deployment applied" in line for line in server.words().splitlines()):
+    while not any(digest in line and "deployment applied" in line for line in server.stderr_tail().splitlines()):
         if time.monotonic() - begun > _APPLIED_S:
-            raise FlyballError(f"no reload within {_APPLIED_S:g} s: {server.words()[-300:]}")
+            raise FlyballError(f"no reload within {_APPLIED_S:g} s: {server.stderr_tail()[-300:]}")
         time.sleep(_POLL_S)
     took_s.append(time.monotonic() - begun)
 

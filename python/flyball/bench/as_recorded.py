@@ -1,7 +1,7 @@
-"""What authors write, read back from a record: as it was, whatever is allowed today.
+"""Reads scenarios and contracts back from a record without today's limits.
 
-A record outlives the rules that it was made under. A newer flyball may write keys that this one does not know, and an older
-one may have allowed what is refused now; neither makes a measurement unreadable. Types and required keys still count.
+A record outlives the rules it was made under. A newer flyball may write unknown keys, and an older one may have allowed
+values that are refused now; neither makes a measurement unreadable. Types and required keys are still checked.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic_core import core_schema
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler
 
-# Faults of a value that has the right type: limits, and rules that join keys.
+# Faults of a value with the right type: limits, and rules across keys.
 _RULES = {
     "greater_than",
     "greater_than_equal",
@@ -28,7 +28,7 @@ _RULES = {
 
 
 class AsRecorded:
-    """Annotation of a document inside a record: unknown keys are left out, and limits are not asked."""
+    """Annotation of a document inside a record: unknown keys are dropped, limits are not checked."""
 
     def __get_pydantic_core_schema__(self, source: type[BaseModel], handler: GetCoreSchemaHandler) -> core_schema.CoreSchema:
         def read(value: object, check: core_schema.ValidatorFunctionWrapHandler) -> object:
@@ -46,7 +46,7 @@ class AsRecorded:
 
 
 def _known(kind: type[BaseModel], document: dict[str, Any]) -> dict[str, Any]:
-    """A document without the keys that this version does not know."""
+    """A document without unknown keys."""
     known = {}
     for key, field in kind.model_fields.items():
         if key in document:
@@ -56,7 +56,7 @@ def _known(kind: type[BaseModel], document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _built(kind: type[BaseModel], document: dict[str, Any]) -> BaseModel:
-    """The object without a check; what is missing has its default."""
+    """The object without validation; missing keys get their defaults."""
     values: dict[str, Any] = {}
     for key, value in document.items():
         inner = _model_in(kind.model_fields[key].annotation)
@@ -65,7 +65,7 @@ def _built(kind: type[BaseModel], document: dict[str, Any]) -> BaseModel:
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model of a field, which may be optional; lists of models are in no such document."""
+    """The model class of a field, which may be optional; no such document has lists of models."""
     for kind in (annotation, *get_args(annotation)):
         if isinstance(kind, type) and issubclass(kind, BaseModel):
             return kind

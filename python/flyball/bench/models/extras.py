@@ -1,4 +1,4 @@
-"""What the makers have in common: the extra that they need, and libraries that talk while they work."""
+"""Shared by the model makers: the required extra, and silencing of noisy libraries."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from flyball.errors import MissingExtraError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-OPSET = 17  # old enough for every runtime that we take, new enough for all operators here
+OPSET = 17  # old enough for every supported runtime, new enough for all operators here
 IR_VERSION = 9
 
 
 def missing_demo(error: ImportError) -> MissingExtraError:
-    """The error for a part of the `demo` extra that is not installed."""
+    """The error for a missing package of the `demo` extra."""
     return MissingExtraError(
-        f"the demo's parts are not installed ({error})", next_step="install them:  pip install 'flyball[demo]'"
+        f"packages of the demo extra are missing ({error})", next_step="install them:  pip install 'flyball[demo]'"
     )
 
 
 @contextmanager
 def without_advice() -> Iterator[None]:
-    """Quantising advises pre-processing, which would change nothing in these graphs."""
+    """Hide the quantiser's advice on pre-processing, which would not change these graphs."""
     logging.disable(logging.WARNING)
     try:
         yield
