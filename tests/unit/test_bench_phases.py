@@ -41,7 +41,7 @@ class Silent:
         pass
 
     def end(self, told):
-        self.told = told
+        self.progress = progress
 
 
 def phases(folder, script=None, **parts):

@@ -64,7 +64,7 @@ def push(
             key,
             columns=None if columns is None else [name.strip() for name in columns.split(",")],
             expire_s=expire_s,
-            told=lambda done, total: step.update(done / total, f"{done:,} of {total:,}"),
+            progress=lambda done, total: step.update(done / total, f"{done:,} of {total:,}"),
         )
         step.end(f"{pushed.rows:,} rows in {time.monotonic() - began:.1f} s")
     if json:

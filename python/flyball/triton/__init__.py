@@ -1,4 +1,4 @@
-"""Model repositories in Triton's layout, read so that they can be served here, with every field that does not map said."""
+"""Serves model repositories in Triton's layout, and reports every configuration field that does not map."""
 
 from flyball.triton.compile import Repository, read_repository, refuse_if_none_is_served
 from flyball.triton.live import LiveRepository
