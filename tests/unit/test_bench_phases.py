@@ -41,7 +41,7 @@ class Silent:
         pass
 
     def end(self, told):
-        self.progress = progress
+        self.told = told
 
 
 def phases(folder, script=None, **parts):

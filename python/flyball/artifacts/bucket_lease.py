@@ -67,7 +67,7 @@ class BucketLease:
             return
         raise ArtifactsUnavailableError(
             f"another garbage collection runs on {self._bucket}",
-            next_step=f"wait until it has finished; a killed one's lease expires after {(lasts + MARGIN).seconds // 60} minutes",
+            next_step=f"wait for it; a killed one's lease expires after {(lasts + MARGIN).seconds // 60} minutes",
         )
 
     def _is_held(self) -> bool:

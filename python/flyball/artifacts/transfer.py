@@ -62,7 +62,7 @@ class CarriedVersion(_Document):
 
 
 class Transfer(_Document):
-    """The file's description; its signature covers exactly these bytes."""
+    """The file's listing; its signature covers exactly these bytes."""
 
     format: Literal[1] = 1
     created: str = Field(max_length=40)
@@ -91,7 +91,7 @@ def export(
 
 
 def describe(store: Store, versions: Sequence[CarriedVersion], *, created: str, trust: str | None = None) -> Transfer:
-    """The description of a file with these versions. Reads every blob, so that damage is found before writing."""
+    """The listing of a file with these versions. Reads every blob, so that damage is found before writing."""
     digests = {digest for version in versions for digest in _needed(store, version)}
     sizes = {digest: sum(len(piece) for piece in store.chunks(digest)) for digest in sorted(digests)}
     blobs = tuple(CarriedBlob(digest=digest, size=size) for digest, size in sizes.items())
@@ -100,11 +100,11 @@ def describe(store: Store, versions: Sequence[CarriedVersion], *, created: str, 
 
 def pieces_of_file(store: Store, transfer: Transfer, sign: Callable[[bytes], bytes]) -> Iterator[bytes]:
     """The file's bytes, for writing to another destination."""
-    description = transfer.model_dump_json().encode()
+    listing = transfer.model_dump_json().encode()
     head = {
         "oci-layout": _LAYOUT,
-        "transfer.json": description,
-        "transfer.sig.json": sign(description),
+        "transfer.json": listing,
+        "transfer.sig.json": sign(listing),
         "index.json": _index(transfer),
     }
     for name, content in head.items():
@@ -158,17 +158,17 @@ def _read_file(source: BinaryIO, file: Path, verify: Callable[[bytes, bytes], ob
 
 
 def _read_head(reader: tar.TarReader, verify: Callable[[bytes, bytes], object], where: str) -> Transfer:
-    """Read the layout version, the description and its signature, and verify them before anything else."""
+    """Read the layout version, the listing and its signature, and verify them before anything else."""
 
     def whole(name: str) -> bytes:
         return b"".join(reader.entry(name, size_max=SMALL_BYTES_MAX))
 
     if whole("oci-layout") != _LAYOUT:
         raise _refused(where, "its layout is not supported")
-    description, envelope = whole("transfer.json"), whole("transfer.sig.json")
-    verify(description, envelope)
+    listing, envelope = whole("transfer.json"), whole("transfer.sig.json")
+    verify(listing, envelope)
     try:
-        transfer = Transfer.model_validate_json(description)
+        transfer = Transfer.model_validate_json(listing)
     except ValidationError as error:
         raise _refused(where, f"its transfer.json is not format 1: {error.errors()[0]['msg']}") from error
     digests = [blob.digest for blob in transfer.blobs]

@@ -96,11 +96,11 @@ class _Csv:
 
     def pick(self, numbers: Sequence[int]) -> Generator[Record, None, None]:
         wanted = iter(numbers)
-        number = next(wanted, None)
+        picked = next(wanted, None)
         for row, record in enumerate(self._rows()):
-            if row == number:
+            if row == picked:
                 yield record
-                number = next(wanted, None)
+                picked = next(wanted, None)
 
     def _rows(self) -> Iterator[Record]:
         with readable(self._path), open_text(self._path) as file:
@@ -131,11 +131,11 @@ class _JsonLines:
 
     def pick(self, numbers: Sequence[int]) -> Generator[Record, None, None]:
         wanted = iter(numbers)
-        number = next(wanted, None)
+        picked = next(wanted, None)
         for row, (number, text) in enumerate(self._lines()):
-            if row == number:
+            if row == picked:
                 yield self._record(f"{self._path}:{number}", text)
-                number = next(wanted, None)
+                picked = next(wanted, None)
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         with readable(self._path), open_text(self._path) as file:
