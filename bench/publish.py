@@ -1,4 +1,4 @@
-"""Put figures on docs/performance.md.
+"""Publishes figures on docs/performance.md.
 
     python -m bench.publish RECORD.json              a record of `make bench-peers`
     python -m bench.publish tails [REPORT.json …]    reports of `make claim-tails`; without one the published are drawn anew

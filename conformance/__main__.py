@@ -1,4 +1,4 @@
-"""`make conformance`: drive flyballd with other people's clients, and write docs/reference/conformance.md.
+"""`make conformance`: drive flyballd with third-party clients, and write docs/reference/conformance.md.
 
 Run:  python -m conformance [--only GROUP …] [--json]   from the repository's root; the make target builds first.
 """

@@ -1,4 +1,4 @@
-"""What a case is: a small function whose name is a sentence. It returns where the server did right, and raises otherwise.
+"""A case: a small function whose name is a sentence. It returns if the server is correct, and raises otherwise.
 
 Standard library only: it is imported in every client's own environment.
 """

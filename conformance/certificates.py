@@ -1,4 +1,4 @@
-"""Certificates for a run, made by the openssl command: an authority, a server's and a caller's. They live for some days."""
+"""Certificates for a run, made with openssl: an authority, a server's and a caller's. Valid for a few days."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clients of a run: where each comes from, its version, and the interpreter that has it. Must not know the cases."""
+"""The clients of a run: source, version, and interpreter of each. Must not know the cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The groups of the page: which modules run, in which environment, for which protocols. The order is the page's."""
+"""The groups of the page, in order: their modules, environments and protocols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The models of a run, made as ONNX files: an identity of every element type, and twins of the models of Triton's examples.
+"""The models of a run as ONNX files: an identity of every element type, and equivalents of Triton's example models.
 
 A maker takes a folder and gives the files by model name. Must not know how they are served.
 """

@@ -1,4 +1,4 @@
-"""What a run found, as a page and as a record. Neither holds a date: the same run gives the same bytes."""
+"""Writes a run's results as a page and as a record. Neither has a date: equal runs give equal bytes."""
 
 from __future__ import annotations
 

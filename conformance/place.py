@@ -1,4 +1,4 @@
-"""Where the servers of a run stand: the one document that the driver hands to the cases.
+"""The addresses of a run's servers: the document that the driver passes to the cases.
 
 Standard library only: it is read in every client's own environment.
 """

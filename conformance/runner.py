@@ -1,4 +1,4 @@
-"""Runs in a client's own environment: the cases of one module, each row printed as a line of JSON once it is known.
+"""Runs one module's cases in a client's own environment, and prints each result as a line of JSON.
 
 Run:  python -m conformance.runner MODULE GROUP  with the place on stdin. Must not know how a server is started.
 """

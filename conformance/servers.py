@@ -1,4 +1,4 @@
-"""The two servers of a run: one with every switch on, one as it comes. Must not know what is asked of them."""
+"""The two servers of a run: one with every option on, one with the defaults. Must not know the requests."""
 
 from __future__ import annotations
 

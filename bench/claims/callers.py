@@ -1,4 +1,4 @@
-"""Callers who ask over HTTP as fast as they are answered, and remember every answer and when it came.
+"""HTTP callers in a closed loop that record every answer with its time.
 
 Shared by the claims and the tests. Must not know what is asked, nor what is claimed.
 """

@@ -1,4 +1,4 @@
-"""What the claims measure: how each server is started, and the requests that it gets.
+"""The servers that the claims measure: how each is started, and its requests.
 
 Servers run on one half of the cores and the generator on the other, unless a claim says otherwise.
 """

@@ -1,4 +1,4 @@
-"""Suites of tests that prove a claim by passing: run with many cases, counted, and every one of them must pass.
+"""Test suites that prove a claim: run with many cases, counted, and all must pass.
 
 Must not know what they test.
 """

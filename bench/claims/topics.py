@@ -1,4 +1,4 @@
-"""The frame of a claim that has topics: its arguments, one stand for all, and a topic that fails alone.
+"""The frame of a claim with topics: arguments, one shared stand, and isolated failures.
 
 Must not know what is claimed.
 """

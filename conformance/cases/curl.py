@@ -1,4 +1,4 @@
-"""Plain curl: what the bytes on the wire must be, whoever wrote the client. Everything else is the standard library."""
+"""Plain curl: the bytes on the wire, for any client. Everything else is the standard library."""
 
 from __future__ import annotations
 

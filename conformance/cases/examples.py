@@ -1,4 +1,4 @@
-"""Twins of Triton's client examples that both protocols have, by their names. Written anew from what each one does."""
+"""Equivalents of Triton's client examples for both protocols, under their names. Written from scratch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Twins of Triton's client examples that only gRPC has, by the examples' names. Written anew from what each one does."""
+"""Equivalents of Triton's gRPC-only client examples, under their names. Written from scratch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""perf_analyzer, run to its end with short windows: every protocol and way of sending, with the server's own numbers."""
+"""perf_analyzer, run to completion with short windows over every protocol and transport, with the server's statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tritonclient's two clients, which differ in small ways, spoken to as one. The differences live here and nowhere else."""
+"""One interface over tritonclient's two clients, which differ in small ways."""
 
 from __future__ import annotations
 

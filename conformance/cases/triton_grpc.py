@@ -1,4 +1,4 @@
-"""tritonclient's gRPC client: what only gRPC has: streams, deadlines, cancelling, keep-alive, Unix sockets, raw stubs."""
+"""tritonclient's gRPC client: streams, deadlines, cancellation, keep-alive, Unix sockets, raw stubs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tritonclient's HTTP client: what only HTTP has: JSON data, mixed bodies, bodies made and read without a client, TLS."""
+"""tritonclient's HTTP client: JSON data, mixed bodies, bodies built and parsed by hand, TLS."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""tritonclient with its shared-memory functions: regions made by them, registered with the server, read back by them."""
+"""tritonclient's shared-memory functions: create regions, register them with the server, read them back."""
 
 from __future__ import annotations
 

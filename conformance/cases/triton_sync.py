@@ -1,4 +1,4 @@
-"""tritonclient's blocking clients: what both protocols must do alike."""
+"""tritonclient's blocking clients: behaviour that both protocols share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A progress that nobody watches."""
+"""A progress that shows nothing."""
 
 from __future__ import annotations
 

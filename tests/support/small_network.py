@@ -1,4 +1,4 @@
-"""A small network, a run of the pipeline on it, and a copy of it that answers otherwise."""
+"""A small network, a pipeline run on it, and a copy with different answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic: saved models converted and served by one command each, beside the originals; and a broken converter."""
+"""Topic: saved models converted and served by one command each, compared with the originals; and a broken converter."""
 
 from __future__ import annotations
 

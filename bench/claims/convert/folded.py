@@ -1,4 +1,4 @@
-"""Topic: whether it would pay to fold one-hot columns of trees into one: the reason why `flyball optimize` does not.
+"""Topic: whether folding one-hot columns of trees into one pays off; it does not, so `flyball optimize` skips it.
 
 Each split at a one-hot column becomes a comparison with one value of one column; the answers are the same bits.
 """

@@ -1,4 +1,4 @@
-"""Topic: `flyball optimize` killed when each of its steps is kept, and in the midst of the next: it goes on where it was."""
+"""Topic: `flyball optimize` killed after each step and during the next; it resumes where it stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic: 8 bits for a perceptron of 12 MB and a small CNN, taken where the accuracy gate passes, refused where they hurt."""
+"""Topic: 8 bits for a 12 MB perceptron and a small CNN, accepted or refused by the accuracy gate."""
 
 from __future__ import annotations
 

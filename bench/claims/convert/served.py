@@ -1,4 +1,4 @@
-"""Topic: the optimised CNN, served: one picture at a time, beside the engine alone."""
+"""Topic: the optimised CNN served one picture at a time, against the engine alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic: online, offline and a reference written by hand agree on random rows, to the last bit of every score."""
+"""Topic: online, offline and a handwritten reference agree bit for bit on random rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic: requests a second of card-fraud beside the same logic in FastAPI, NumPy and ONNX Runtime, on the same core."""
+"""Topic: requests per second of card-fraud against the same logic in FastAPI, NumPy and ONNX Runtime, on the same core."""
 
 from __future__ import annotations
 

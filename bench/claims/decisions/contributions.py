@@ -1,4 +1,4 @@
-"""Topic: tree contributions by the data plane's own code beside LightGBM's `pred_contrib`."""
+"""Topic: the data plane's tree contributions against LightGBM's `pred_contrib`."""
 
 from __future__ import annotations
 

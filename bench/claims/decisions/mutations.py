@@ -1,4 +1,4 @@
-"""Topic: mutated specs. Each is taken whole or refused with a path and a fix; none crashes, none is loaded by half.
+"""Topic: mutated specs. Each is accepted or refused with a path and a fix; none crashes or loads partially.
 
 They are checked in processes of their own, so that a crash is seen as one. Then mutated documents are applied to a running
 server one after the other: what it serves is always one of them whole, and what it refuses leaves the one before.

@@ -1,4 +1,4 @@
-"""Topic: the source of a feature is killed, started again and stopped in the middle, under load.
+"""Topic: a feature's source is killed, restarted and paused, under load.
 
 The open loop brings a deadline with each request. In one run every answer counts, so that lateness is seen; in the other
 only those without a remedy are right, so that the generator's own count of remedies can be held against the server's.

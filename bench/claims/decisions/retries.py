@@ -1,4 +1,4 @@
-"""Topic: a client that sends every request again, twice, with its idempotency key changes neither windows nor counts."""
+"""Topic: a client that repeats every request twice with its idempotency key changes neither windows nor counters."""
 
 from __future__ import annotations
 

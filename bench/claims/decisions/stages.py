@@ -1,4 +1,4 @@
-"""Topic: what card-fraud costs beside waiting and the model, by the server's own histograms of its stages."""
+"""Topic: card-fraud's cost without waiting and the model, from the server's stage histograms."""
 
 from __future__ import annotations
 

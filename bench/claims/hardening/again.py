@@ -1,4 +1,4 @@
-"""Topic `attempts`: every fault that was found is tried again, beside what the build of that day did.
+"""Topic `attempts`: every known fault is tried again, compared with the build in which it was found.
 
 Must not know what the attempts try.
 """

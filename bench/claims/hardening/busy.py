@@ -1,4 +1,4 @@
-"""Topic `busy`: tests that depend on time pass again and again beside four busy processes.
+"""Topic `busy`: timing-dependent tests pass repeatedly beside four busy processes.
 
 They need the tests' own build, whose clock can be held; what ships is built again afterwards. Must not know the tests.
 """

@@ -1,4 +1,4 @@
-"""Topic `bypass`: forty tries to reach a governed model around its policy; all are refused and counted.
+"""Topic `bypass`: forty tries to bypass a governed model's policy; all are refused and counted.
 
 Must not know how the server is built: the tries are a stranger's.
 """

@@ -1,4 +1,4 @@
-"""Topic `models`: hostile models are loaded and run beside a GBDT's traffic, by a server that may have 2 GiB.
+"""Topic `models`: hostile models are loaded and run beside a GBDT's traffic, on a server limited to 2 GiB.
 
 Each is loaded by a new snapshot, called, and removed by another one; the GBDT is measured alone before and beside it.
 """

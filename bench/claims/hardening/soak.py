@@ -1,4 +1,4 @@
-"""Topic `soak`: twenty minutes with everything at once on one server.
+"""Topic `soak`: twenty minutes of all loads at once on one server.
 
 Honest callers check every answer while hostile clients, reloads, revocations, erasures and a dying Redis go on beside them.
 """

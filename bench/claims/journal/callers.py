@@ -1,4 +1,4 @@
-"""Callers who ask for decisions until the server is gone: which were decided, when, and what was refused.
+"""Callers that request decisions until the server is gone: which were decided, when, and which refused.
 
 Must not know what is claimed.
 """

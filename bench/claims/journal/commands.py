@@ -1,4 +1,4 @@
-"""`flyball decisions …` as an operator has it, and what it prints as JSON. Must not know what is claimed."""
+"""Runs `flyball decisions …` and parses its JSON. Must not know what is claimed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic: `kill -9` under load and power that is lost, 1,000 times. What was acknowledged is there, and the log verifies."""
+"""Topic: 1,000 times `kill -9` under load and power loss. Acknowledged records survive, and the log verifies."""
 
 from __future__ import annotations
 

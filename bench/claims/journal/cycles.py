@@ -1,4 +1,4 @@
-"""Kills a server under load again and again, and checks after each start what the log has of what was acknowledged.
+"""Kills a server under load repeatedly, and compares the log with the acknowledged decisions after each restart.
 
 A killed process loses what it had not written; a machine that loses power loses what was not on the disk. So in half of
 the cycles pages of the log beyond its durable place are wiped, some and not others, as a disk may leave them.

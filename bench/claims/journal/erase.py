@@ -1,4 +1,4 @@
-"""Topic: erasing a subject. The log stays whole, and nothing of what was personal can be read any more, anywhere."""
+"""Topic: erasing a subject. The log stays intact, and the personal data is unreadable everywhere."""
 
 from __future__ import annotations
 

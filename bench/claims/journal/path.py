@@ -1,4 +1,4 @@
-"""Topic: what recording adds to a decision on its path, `buffered` beside no journal, at 2,000/s in windows in turn."""
+"""Topic: the latency that recording adds to a decision, `buffered` against no journal, at 2,000/s in alternating windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic: the journal alone in one process, by its own example: 50,000 records a second for a minute, partly personal."""
+"""Topic: the journal alone in one process: 50,000 records per second for a minute, partly personal."""
 
 from __future__ import annotations
 

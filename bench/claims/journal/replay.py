@@ -1,4 +1,4 @@
-"""Topics: decisions made under load, made again after a restart, bit for bit; and a candidate's flips counted right."""
+"""Topics: decisions made under load and replayed bit for bit after a restart; and a candidate's flips counted correctly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics that are whole suites of tests: they are run with many cases, and every one of them must pass."""
+"""Topics that are whole test suites: run with many cases, all of which must pass."""
 
 from __future__ import annotations
 

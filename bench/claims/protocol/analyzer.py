@@ -1,4 +1,4 @@
-"""Topic: perf_analyzer runs to its end over HTTP, gRPC and shared memory, and the server fills in its side of the table."""
+"""Topic: perf_analyzer completes over HTTP, gRPC and shared memory, with the server's statistics in its table."""
 
 from __future__ import annotations
 

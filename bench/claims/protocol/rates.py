@@ -1,4 +1,4 @@
-"""Topic: gRPC with raw tensors, the GBDT, closed loop, beside Triton's gRPC; where Triton is not, beside MLServer's."""
+"""Topic: gRPC with raw tensors, the GBDT, closed loop, against Triton's gRPC, or MLServer's without Triton."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic: `kill -9` at random points of register, sign, promote and rollback, 100 times. What was acknowledged is there."""
+"""Topic: 100 times `kill -9` at random points of register, sign, promote and rollback. Acknowledged acts survive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic: PostgreSQL and an S3-compatible server are killed and run again in the midst of acts, under servers with load.
+"""Topic: PostgreSQL and an S3-compatible server are killed and restarted during acts, with servers under load.
 
 Nothing that was answered is lost, every act that fails says so clearly, and the data planes never notice.
 """

@@ -1,4 +1,4 @@
-"""Topic: processes that promote at once, are killed, or lose their database: the tests of that, many times over."""
+"""Topic: processes that promote at once, are killed, or lose their database: those tests, many times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic: rollbacks under load. From the admin API's receipt to the last answer of the bad version, and no failed request."""
+"""Topic: rollbacks under load: the time from the admin API's receipt to the bad version's last answer; no failed request."""
 
 from __future__ import annotations
 

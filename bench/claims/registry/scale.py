@@ -1,4 +1,4 @@
-"""Topic: 10,000 versions and 1,000,000 events on SQLite. Lists, status and time travel answer as if there were few."""
+"""Topic: 10,000 versions and 1,000,000 events on SQLite. Lists, status and time travel stay fast."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic: signatures. Python and Rust give each tampered case one reason, and agree with the public tool and vectors."""
+"""Topic: signatures. Python and Rust refuse each tampered case alike, and agree with public tools and vectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic: bursts of ten times the usual rate for 200 ms, three times what the server can carry."""
+"""Topic: bursts of ten times the usual rate for 200 ms, three times the server's capacity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic: what more cores give, on a machine with sixteen. Also a command of its own, for machines that build nothing:
+"""Topic: scaling with cores, on a machine with sixteen. Also a separate command, for machines that build nothing:
 
 python -m bench.claims.tails.cores --packed bench/.carry --json OUT.json     (bench.claims.tails.pack makes the folder)
 """

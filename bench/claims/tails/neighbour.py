@@ -1,4 +1,4 @@
-"""Topic: a CNN of 20 ms that has more work than it can do, and the GBDT beside it on the same core."""
+"""Topic: an overloaded 20 ms CNN, and the GBDT beside it on the same core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic: twice the load that the server can carry, for a minute; then what refusals cost where runs are cheap."""
+"""Topic: twice the server's capacity for a minute; then the cost of refusals where runs are cheap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Part of the topic overload: the GBDT, whose run costs no more than reading its request. What a refusal costs decides."""
+"""Part of the topic overload: the GBDT, whose run is as cheap as parsing, so that the cost of a refusal decides."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic: twenty reloads of 100 MB beside traffic to it and to the GBDT, in pairs of windows with and without one."""
+"""Topic: twenty reloads of 100 MB beside traffic to it and to the GBDT, in paired windows with and without a reload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic: 5,000 requests a second of the MLP in an open loop, beside an echo at the same rate."""
+"""Topic: 5,000 requests per second of the MLP in an open loop, against an echo at the same rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic: requests a second of a closed loop, against ourselves without batching, the bare run, FastAPI and Triton."""
+"""Topic: requests per second of a closed loop, against flyball without batching, the bare run, FastAPI and Triton."""
 
 from __future__ import annotations
 
