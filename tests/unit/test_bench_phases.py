@@ -84,7 +84,7 @@ def test_where_the_generator_is_the_limit_the_rate_is_told_as_a_least(tmp_path):
     search, pretended = phases(tmp_path, script={place: {"bottleneck": "busy"} for place in range(3, 60)})
     search.search(repeats=1)
     (kept,) = pretended.record.rates_kept
-    assert kept.note == "the generator was the limit above it"
+    assert kept.note == "the generator was saturated above it"
     assert kept.rate_per_s <= LIMIT
     assert kept.high_per_s is None
 

@@ -209,7 +209,7 @@ def test_an_estimator_that_skl2onnx_does_not_know_is_named(tmp_path: Path) -> No
 
 
 def test_what_predicts_nothing_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="StandardScaler, which predicts nothing"):
+    with pytest.raises(InvalidInputError, match="StandardScaler, which does not predict"):
         made(make_pipeline(StandardScaler()).fit(ROWS[["amount"]]), tmp_path)
     with pytest.raises(InvalidInputError, match=r"builtins\.dict is no model"):
         made({"a": 1}, tmp_path)
@@ -217,7 +217,7 @@ def test_what_predicts_nothing_is_no_model(tmp_path: Path) -> None:
 
 def test_a_column_that_the_data_does_not_have_is_named_and_so_is_one_of_another_case(tmp_path: Path) -> None:
     model = Ridge().fit(ROWS[["amount", "mcc"]], TARGET)
-    with pytest.raises(InvalidInputError, match=r"no column 'amount', which.*\n.*'Amount' is there: rename it to 'amount'"):
+    with pytest.raises(InvalidInputError, match=r"no column 'amount', which.*\n.*rename 'Amount' to 'amount'"):
         convert(model, data=FRAME.rename(columns={"amount": "Amount"}), out=tmp_path / "out", name="x")
     with pytest.raises(InvalidInputError, match=r"no column 'mcc', which.*\n.*its columns are 'amount', 'card age'"):
         convert(model, data=FRAME.drop(columns="mcc"), out=tmp_path / "out", name="x")

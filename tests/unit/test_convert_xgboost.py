@@ -126,7 +126,7 @@ def test_a_value_that_stands_for_missing_is_refused(tmp_path: Path) -> None:
 
     frame = trained_models.payments()[["amount", "mcc", "fraud"]]
     model = xgboost.XGBClassifier(n_estimators=2, missing=-1, n_jobs=1).fit(frame[["amount", "mcc"]], frame["fraud"])
-    with pytest.raises(ModelRefusedError, match=r"takes -1 for missing.*\n.*missing=nan"):
+    with pytest.raises(ModelRefusedError, match=r"treats -1 as missing.*\n.*missing=nan"):
         convert(model, data=frame, out=tmp_path / "out", target="fraud")
 
 

@@ -82,7 +82,7 @@ def test_each_of_several_classes_has_its_own_trees() -> None:
     for which in range(3):
         got = attribution.contributions(attribution.trees_sidecar(model, element=which), rows[:60])
         np.testing.assert_allclose(got.sum(axis=1), margins[:, which], rtol=0, atol=1e-9)
-    with pytest.raises(UsageError, match="which of the 3 classes"):
+    with pytest.raises(UsageError, match="one of the 3 classes"):
         attribution.trees_sidecar(model)
 
 
@@ -190,7 +190,7 @@ def test_trees_that_do_not_simply_add_up_are_refused() -> None:
 
     rows, target = table(300)
     for model in (AdaBoostClassifier(n_estimators=3), BaggingClassifier(n_estimators=3, max_features=4)):
-        with pytest.raises(ModelRefusedError, match="has no trees that simply add up"):
+        with pytest.raises(ModelRefusedError, match="is no additive tree model"):
             attribution.trees_sidecar(model.fit(np.nan_to_num(rows), target))
 
 

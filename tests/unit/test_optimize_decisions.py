@@ -71,7 +71,7 @@ def test_a_decision_s_rows_go_through_its_own_transforms_and_its_features_are_co
 def test_a_file_without_what_every_request_has_is_refused_with_all_of_it(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("amount,idle,channel\n1,2,web\n")
     subject = subject_of(folder / "loans.yaml")
-    with pytest.raises(RefusedError, match=r"lacks who, spent, which the decision has"):
+    with pytest.raises(RefusedError, match=r"lacks who, spent, which the decision requires"):
         read_rows(tmp_path / "rows.csv", subject, Model(subject.model).facts.inputs)
 
 
@@ -85,7 +85,7 @@ def test_the_budget_is_what_the_decision_promises_unless_another_is_asked_for(fo
 
 
 def test_what_a_decision_says_itself_cannot_be_said_otherwise(folder: Path) -> None:
-    with pytest.raises(UsageError, match="says itself which output counts"):
+    with pytest.raises(UsageError, match="defines its output and thresholds itself"):
         subject_of(folder / "loans.yaml", thresholds=[0.3])
 
 
@@ -143,7 +143,7 @@ def test_a_decision_that_decides_otherwise_around_an_equal_model_ends_the_run(fo
     run = run_of(folder, tmp_path / "work")
     assert run.subject.decision is not None
     other = Decision.from_yaml(DECISION.replace("0.5", "0.0001"), base=folder)
-    with pytest.raises(DecisionsDifferError, match="requests are decided otherwise"):
+    with pytest.raises(DecisionsDifferError, match="requests are decided differently"):
         compare_decisions(run.subject.decision, other, run.rows.requests[:20], bound=1e-5)
 
 
@@ -167,7 +167,7 @@ class Scripted:
 def test_a_chosen_decision_that_cannot_decide_what_the_first_can_ends_the_run() -> None:
     for bound in (1e-5, None):
         first, second = Scripted(0.1, 0.2), Scripted(0.1, None)
-        with pytest.raises(DecisionsDifferError, match="around the chosen model one fails: guard_violated"):
+        with pytest.raises(DecisionsDifferError, match="with the chosen model one of 2 requests fails: guard_violated"):
             compare_decisions(first, second, [{}, {}], bound=bound)
         assert second.closed
     told = compare_decisions(Scripted(None), Scripted(0.1), [{}], bound=1e-5)
@@ -210,7 +210,7 @@ def test_nothing_is_left_in_the_folder_before_the_decision_is_proven(
         steps = ended(run)
         before = sorted(path.name for path in run.work.folder.iterdir())
         with monkeypatch.context() as otherwise:
-            otherwise.setattr("flyball.models.optimize.report.decides_alike", refuse)
+            otherwise.setattr("flyball.models.optimize.report.compare_decisions", refuse)
             with pytest.raises(DecisionsDifferError):
                 write_report(run, steps)
         assert sorted(path.name for path in run.work.folder.iterdir()) == before
@@ -275,7 +275,7 @@ def test_a_candidate_that_is_not_equal_may_not_serve_where_flips_cannot_be_count
     equal = evaluate_candidate(blind, "same", "", run.subject.model, None)
     assert equal.accepted
     other = evaluate_candidate(blind, "other", "", shifted(run.subject.model, tmp_path), None)
-    assert "a rule asks  score > amount" in other.why_not
+    assert "condition on the score  score > amount" in other.why_not
     assert not other.accepted
 
 

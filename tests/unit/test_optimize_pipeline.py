@@ -53,7 +53,7 @@ def steps() -> list[Counted]:
     return [Counted(name) for name in ("one", "two", "three", "four")]
 
 
-@pytest.mark.parametrize("place", range(4))
+@pytest.mark.parametrize("index", range(4))
 def test_a_run_that_ended_goes_on_with_the_step_that_was_not_finished(tmp_path: Path, index: int) -> None:
     made = steps()
     made[index].dies = True
@@ -134,14 +134,14 @@ def test_a_model_that_was_changed_since_makes_its_step_run_again(tmp_path: Path)
 def test_a_folder_with_other_files_is_not_worked_in(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     (tmp_path / "models").mkdir()
-    with pytest.raises(RefusedError, match="has other files in it"), WorkFolder(tmp_path).held():
+    with pytest.raises(RefusedError, match="contains other files"), WorkFolder(tmp_path).held():
         pass
     assert [path.name for path in tmp_path.iterdir() if path.name not in ("thesis.txt", "models")] == []
 
 
 def test_a_second_run_in_the_same_folder_is_refused_while_the_first_is_there(tmp_path: Path) -> None:
     work = WorkFolder(tmp_path / "work")
-    with work.held(), pytest.raises(LockedError, match="another run works in"), work.held():
+    with work.held(), pytest.raises(LockedError, match="another run uses"), work.held():
         pass
     with work.held():
         pass

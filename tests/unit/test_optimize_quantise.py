@@ -53,7 +53,7 @@ def test_eight_bits_are_taken_where_the_gate_passes_and_refused_where_they_hurt(
     assert "may be lost" in spoilt.why_not or "rows change" in spoilt.why_not
 
 
-@pytest.mark.parametrize("way", [StaticInt8(per_channel=True), DynamicInt8()])
+@pytest.mark.parametrize("request", [StaticInt8(per_channel=True), DynamicInt8()])
 def test_what_makes_the_scores_stays_in_32_bits(tmp_path: Path, request: Rewrite) -> None:
     run = run_of(tmp_path, network(tmp_path))
     exported(run)

@@ -35,7 +35,7 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, arrays: dict[str, An
 
 def test_labels_of_words_and_of_gaps_are_refused_with_the_way_forward(tmp_path: Path) -> None:
     model = network(tmp_path)
-    for labels, words in ((np.array(["yes", "no", "no"]), "not all numbers"), (np.array([0, 1, np.nan]), "is missing")):
+    for labels, words in ((np.array(["yes", "no", "no"]), "must be numbers"), (np.array([0, 1, np.nan]), "is missing")):
         np.savez(tmp_path / "rows.npz", x=np.zeros((3, 8), dtype=np.float32), label=labels)
         with pytest.raises(RefusedError, match=words):
             read_rows(tmp_path / "rows.npz", subject_of(model), Model(model).facts.inputs, labels="label")
