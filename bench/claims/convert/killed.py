@@ -40,7 +40,7 @@ def measure(stand: Stand) -> None:
     same = _judged(ended) == _judged(whole)
     stand.keep("done_again", again)
     figure = f"{kills} kills, {len(again)} finished steps done again, the same verdicts: {'yes' if same else 'no'}"
-    stand.report.judge("optimize killed at every step", figure, "none done again, same verdicts", holds=same and not again)
+    stand.report.record("optimize killed at every step", figure, "none done again, same verdicts", holds=same and not again)
 
 
 def _killed(words: list[str], work: Path, place: int, late_s: float) -> None:

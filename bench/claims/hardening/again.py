@@ -26,4 +26,4 @@ def measure(stand: Stand) -> None:
         earlier = stored["attempts"].get(attempt.name, {"seen": "not tried"})
         before, commit = earlier["seen"], earlier.get("commit", stored["commit"])
         stand.keep(attempt.name, {"fault": attempt.fault, "before": before, "seen": seen.text, "holds": seen.holds})
-        stand.report.judge(attempt.fault, seen.text, f"{commit}: {before}", holds=seen.holds)
+        stand.report.record(attempt.fault, seen.text, f"{commit}: {before}", holds=seen.holds)
