@@ -403,7 +403,7 @@ def test_a_day_of_samples_is_thinned_before_every_pair_is_looked_at():
 
 def test_few_samples_have_a_slope_and_no_interval():
     assert memory_slope(leaking(36e6, count=9, every_s=600.0, noise=0.0)).interval is None
-    with pytest.raises(UsageError, match="two samples"):
+    with pytest.raises(UsageError, match="two memory samples"):
         memory_slope(leaking(0.0)[:1])
 
 

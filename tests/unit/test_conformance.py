@@ -41,7 +41,7 @@ def test_a_bare_assertion_is_told_by_its_source():
 
     verdict, reason = outcome(wrong)
     assert verdict == FAIL
-    assert 'assert place.open == "elsewhere"' in reason
+    assert 'assert addresses.open == "elsewhere"' in reason
 
 
 def test_a_skipped_case_is_not_run_and_gives_its_reason():
@@ -50,10 +50,10 @@ def test_a_skipped_case_is_not_run_and_gives_its_reason():
 
 def test_a_row_names_its_protocol_where_the_group_has_both_and_the_text_has_none():
     group = Group("g", "ours", (Part("m", "http"), Part("m", "grpc")))
-    assert group.told("strings come back", group.parts[1]) == "strings come back, over gRPC"
-    assert group.told("`simple_grpc_shm_client`: strings", group.parts[1]) == "`simple_grpc_shm_client`: strings"
+    assert group.row_text("strings come back", group.parts[1]) == "strings come back, over gRPC"
+    assert group.row_text("`simple_grpc_shm_client`: strings", group.parts[1]) == "`simple_grpc_shm_client`: strings"
     lone = Group("g", "ours", (Part("m", "http"),))
-    assert lone.told("strings come back", lone.parts[0]) == "strings come back"
+    assert lone.row_text("strings come back", lone.parts[0]) == "strings come back"
 
 
 def test_the_groups_have_names_of_their_own():

@@ -113,7 +113,7 @@ def test_a_wait_is_cut_to_the_rows_that_a_flag_allows(tmp_path, rows_max, batch)
     model_repositories.add(tmp_path, "m", "max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 2000 }")
     deployment, report = only(tmp_path, Terms.model_validate({"limits": {"batch_rows_max": rows_max}}))
     assert (deployment.limits.batch_rows_max, deployment.batch) == (rows_max, batch)
-    assert f"at most {rows_max} rows" in said(report)["batch.size"]
+    assert f"limit of {rows_max} rows" in said(report)["batch.size"]
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_a_repository_without_any_model_to_serve_is_refused_with_all_reasons(tmp
     model_repositories.add(tmp_path, "broken", "name: {")
     with pytest.raises(ModelRefusedError, match=r"plan: version 1: model\.plan") as caught:
         LiveRepository(tmp_path).read()
-    assert "broken: config.pbtxt" in caught.value.message
+    assert "broken: cannot parse config.pbtxt" in caught.value.message
     assert "flyball inspect --model-repository" in str(caught.value)
 
 
@@ -280,7 +280,7 @@ def test_a_rescan_takes_up_a_model_that_is_new_and_leaves_the_rest_alone_when_it
     model_repositories.add(repository, "fresh")
     assert sorted(names(read(live.rescan("fresh", out)))) == ["a", "fresh"]
     model_repositories.add(repository, "a", "name: {")
-    with pytest.raises(ModelRefusedError, match=r"a: config\.pbtxt"):
+    with pytest.raises(ModelRefusedError, match=r"a: cannot parse config\.pbtxt"):
         live.rescan("a", out)
     assert sorted(names(read(out / "index.json"))) == ["a", "fresh"]
 
