@@ -219,7 +219,7 @@ def test_what_a_killed_process_left_is_swept_and_what_is_being_written_is_not(tm
 
 def test_a_folder_that_cannot_be_written_to_is_told(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(ArtifactsUnavailableError, match="cannot be used"):
+    with pytest.raises(ArtifactsUnavailableError, match="cannot use"):
         FolderStore(tmp_path / "file" / "store")
 
 

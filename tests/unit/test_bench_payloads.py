@@ -126,7 +126,7 @@ def test_the_makers_rows_are_the_payloads_of_its_model(tmp_path):
 
 
 def test_a_model_without_a_maker_has_no_makers_rows(mlp):
-    with pytest.raises(UsageError, match="the model has none"):
+    with pytest.raises(UsageError, match="the model has no maker"):
         payloads_for(PayloadSource(source="maker"), mlp, HERE)
 
 
@@ -368,8 +368,8 @@ BAD_ROWS = [
     ("r.jsonl", '{"input": [1, 2]}\n', FIELDS, "has shape [2]; allowed: [-1, 3]"),
     ("r.jsonl", '{"input": [[1, 2, 3], [4]]}\n', FIELDS, "has lists of different lengths"),
     ("r.jsonl", '{"a": 1, "b": [2], "c": 3}\n', FIELDS, "column 'b' has a list"),
-    ("r.jsonl", '\n{"input": \n', FIELDS, ":2 is no JSON"),
-    ("r.jsonl", "[1, 2, 3]\n", FIELDS, ":1 is no object"),
+    ("r.jsonl", '\n{"input": \n', FIELDS, ":2 is not JSON"),
+    ("r.jsonl", "[1, 2, 3]\n", FIELDS, ":1 is not an object"),
     ("r.jsonl", '{"inputs": [{"name": "input", "data": [1]}]}', FIELDS, "an entry of 'inputs' has no datatype"),
     ("r.txt", "1 2 3\n", FIELDS, "is not a supported file of rows"),
     ("r.parquet", "PAR1", FIELDS, "is not a Parquet file"),
@@ -388,12 +388,12 @@ def test_a_bad_row_is_told_with_its_place_and_what_is_allowed(tmp_path, name, co
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"name": "other"}, 'the model has no input "other"; its inputs are input'),
-        ({"name": ["input"]}, 'the model has no input ["input"]'),
+        ({"name": "other"}, 'unknown input "other"; the model's inputs are input'),
+        ({"name": ["input"]}, 'unknown input ["input"]'),
         ({"datatype": "FP64"}, "input 'input' is \"FP64\"; allowed: FP32"),
         ({"shape": [1, 4]}, "has shape [1, 4]; allowed: [-1, 3]"),
         ({"shape": [2, 3]}, "3 values do not fill the shape [2, 3]"),
-        ({"shape": "wide"}, '"wide" is no shape'),
+        ({"shape": "wide"}, '"wide" is not a shape'),
         ({"data": [1, 2, "x"]}, "input 'input' is \"x\""),
     ],
 )

@@ -320,7 +320,7 @@ def test_what_is_wrong_with_the_machine_is_a_warning_on_every_surface(changes, t
 
 def test_a_virtual_machine_is_a_note_that_stands_once():
     text = terminal(on_machine(virtualisation="virtual machine (KVM)"), width=300)
-    assert text.count("\nMeasured on a virtual machine (KVM): repeat on a machine of your own") == 1
+    assert text.count("\nMeasured on a virtual machine (KVM): repeat on your own machine") == 1
     assert "Measured on" not in terminal(on_machine(virtualisation=None), width=300)
 
 

@@ -27,8 +27,8 @@ def test_inspect_shows_what_maps_what_differs_and_what_is_refused(run, repositor
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert "plain served, version 2" in lines
     assert "maps max_batch_size limits.batch_rows_max 8" in lines
-    assert any(line.startswith("differs instance_group(count) lanes decide") for line in lines)
-    assert any(line.startswith("differs colour an unknown field") for line in lines)
+    assert any(line.startswith("differs instance_group(count) the number of lanes") for line in lines)
+    assert any(line.startswith("differs colour unknown field") for line in lines)
     assert any(line.startswith('trt refused: platform "tensorrt_plan"') for line in lines)
     assert "2 served, 1 refused; fields that do not map or differ: 2" in lines
     assert out.endswith(f"Next: flyball serve --model-repository {repository}\n".replace("Next: ", "Next:  "))

@@ -153,8 +153,8 @@ def test_segments_that_tell_nothing_are_told_apart(random: np.random.Generator) 
     told, left_out = qualities(labels_of(truth, first), first, second, segment)
     assert {one.segment: one.why for one in left_out} == {
         "few": f"fewer than {SEGMENT_ROWS_MIN} rows",
-        "one-sided": "at least 2 rows",
-        "hardly": "at least 2 rows",
+        "one-sided": "fewer than 2 rows of a class",
+        "hardly": "fewer than 2 rows of a class",
     }
     assert {one.segment for one in told} == {None, "all"}
     assert np.isfinite([(one.low, one.high) for one in told]).all()

@@ -214,7 +214,7 @@ TINY = {"took_us": 0.4, "floor_us": 0.001, "floor_by": "bytes"}
             0.1,
             ON,
             "keep these in 32-bit floats when quantising",
-            "60 % of a run, 4× the floor of 8 bits or more",
+            "60 % of a run, 4× the 8-bit floor or more",
         ),
         ([line("DynamicQuantizeMatMul", 0.9)], 0.1, OFF, "static 8 bits", "90 % of a run; they compute scales"),
         (

@@ -23,7 +23,7 @@ from tests.support.small_network import network
     [
         ({"y": np.zeros((3, 8))}, "lacks x, label"),
         ({"x": np.zeros((3, 8)), "label": np.zeros(2)}, "the same number"),
-        ({"x": np.zeros((0, 8)), "label": np.zeros(0)}, "one row or more"),
+        ({"x": np.zeros((0, 8)), "label": np.zeros(0)}, "one or more"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, arrays: dict[str, Any], words: str) -> None:
