@@ -211,7 +211,7 @@ def test_an_estimator_that_skl2onnx_does_not_know_is_named(tmp_path: Path) -> No
 def test_what_predicts_nothing_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="StandardScaler, which does not predict"):
         made(make_pipeline(StandardScaler()).fit(ROWS[["amount"]]), tmp_path)
-    with pytest.raises(InvalidInputError, match=r"builtins\.dict is no model"):
+    with pytest.raises(InvalidInputError, match=r"builtins\.dict is not a supported model"):
         made({"a": 1}, tmp_path)
 
 

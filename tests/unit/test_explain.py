@@ -174,7 +174,7 @@ def test_what_stopped_early_is_explained_by_the_rounds_that_it_answers_by() -> N
 def test_boosters_of_xgboost_without_plain_trees_are_refused_with_another_way() -> None:
     for kind in ("dart", "gblinear"):
         model, _ = xgboosted("reg:squarederror", trees=3, booster=kind) if kind == "dart" else (linear_booster(), None)
-        with pytest.raises(ModelRefusedError, match=rf"of the kind {kind}.*\n.*ablation"):
+        with pytest.raises(ModelRefusedError, match=rf"its booster is {kind}.*\n.*ablation"):
             attribution.trees_sidecar(model)
 
 
