@@ -388,7 +388,7 @@ def test_a_bad_row_is_told_with_its_place_and_what_is_allowed(tmp_path, name, co
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"name": "other"}, 'unknown input "other"'),
+        ({"name": "other"}, 'unknown input "other"; the model\'s inputs are input'),
         ({"name": ["input"]}, 'unknown input ["input"]'),
         ({"datatype": "FP64"}, "input 'input' is \"FP64\"; allowed: FP32"),
         ({"shape": [1, 4]}, "has shape [1, 4]; allowed: [-1, 3]"),

@@ -78,7 +78,7 @@ def test_an_object_array_may_hold_only_strings():
     ],
 )
 def test_an_answer_that_does_not_add_up_is_the_servers_fault(tensor):
-    with pytest.raises(ServerFaultError, match="output 'y'"):
+    with pytest.raises(ServerFaultError, match="cannot read the server's output 'y'"):
         decode(tensor)
 
 

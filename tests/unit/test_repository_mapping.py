@@ -229,7 +229,7 @@ def test_a_text_tensor_is_bytes_and_what_the_file_does_not_say_is_not_compared()
     [
         ('platform: "tensorrt_plan"', 'platform "tensorrt_plan": only onnxruntime_onnx is supported'),
         ('backend: "python"', 'backend "python": only onnxruntime is supported'),
-        ('platform: "ensemble" ensemble_scheduling { step { model_name: "a" } }', "ensemble_scheduling: ensembles are"),
+        ('platform: "ensemble" ensemble_scheduling { step { model_name: "a" } }', "ensemble_scheduling: ensembles are not"),
         ("sequence_batching { }", "sequence_batching: no state is kept"),
         ("batch_input { kind: BATCH_ITEM_SHAPE }", "batch_input: "),
         ("batch_output { }", "batch_output: "),
