@@ -62,7 +62,7 @@ demo: build ## train, serve, load and compare a small model, then stop
 test: ## every check and every test
 	@$(MAKE) PROFILE=tested suite
 
-test-full: .parts/versitygw .parts/mlflow/ready .parts/model-signing/ready ## the same with many more generated cases, real servers and tools
+test-full: .parts/versitygw .parts/mlflow/ready .parts/model-signing/ready ## test with many more generated cases, real servers and tools
 	@PROPTEST_CASES=4096 FLYBALL_TESTS=full $(PARTS) FLYBALL_VERSITYGW_REQUIRED=1 \
 	    FLYBALL_MLFLOW_PYTHON="$(CURDIR)/.parts/mlflow/bin/python" FLYBALL_MLFLOW_REQUIRED=1 \
 	    $(MAKE) PROFILE=tested PYTEST_TIMEOUT="--timeout 300" suite
@@ -83,10 +83,10 @@ suite: lint
 	@$(BIN)/pytest -q $(PARALLEL) $(ALONE:%=--ignore %) $(PYTEST_TIMEOUT)
 
 # Python's checks come first: they take seconds, and nothing is worth compiling before they pass.
-lint: lint-python build ## formatters, linters, type checks, arrows, house style
+lint: lint-python build ## formatters, linters, type checks, dependency rules, house style
 	@$(MAKE) --jobs 2 --output-sync=target lint-rust stubs
 
-check: lint-python ## what to run before each commit: the same checks, and the unit tests of what changed (SINCE=HEAD)
+check: lint-python ## run before each commit: the same checks, and the unit tests of changed modules (SINCE=HEAD)
 	@$(MAKE) PROFILE=tested build lint-rust stubs
 	@ORT_DYLIB_PATH="$(ORT)" $(BIN)/python tools/changed.py --since $(or $(SINCE),HEAD)
 
@@ -128,7 +128,7 @@ claim-skeleton: shipped ## prove the claims of docs/claims.md on this machine (a
 	@cargo build --quiet --profile dist --locked -p flyball-server --example echo
 	@$(BIN)/python -m bench.claims.skeleton
 
-claim-bench: shipped ## prove the claims of the benchmark itself (about 15 minutes; gets wrk, oha and perf_analyzer)
+claim-bench: shipped ## prove the claims of the benchmark itself (about 15 minutes; downloads wrk, oha and perf_analyzer)
 	@$(BIN)/python -m bench.claims.bench
 
 claim-tails: shipped ## prove the claims about tails on this machine (about 25 minutes; ONLY="steady bursts" for some)
@@ -150,20 +150,20 @@ claim-registry: shipped .parts/versitygw .parts/model-signing/ready ## prove the
 claim-convert: shipped ## prove the claims about converting and optimising models on this machine (about 25 minutes; ONLY="killed" for some)
 	@$(BIN)/python -m bench.claims.convert $(if $(ONLY),--only $(ONLY))
 
-claim-hardening: shipped .parts/h2spec ## try every fault again that attackers and users found, on this machine (about two hours; ONLY="attempts" for some)
+claim-hardening: shipped .parts/h2spec ## try every known fault again on this machine (about two hours; ONLY="attempts" for some)
 	@$(PARTS) $(BIN)/python -m bench.claims.hardening $(if $(ONLY),--only $(ONLY))
 
-busy: ## run the tests that depend on time 50 times beside four busy processes (TIMES=50; about 80 minutes)
+busy: ## run the timing-dependent tests 50 times beside four busy processes (TIMES=50; about 80 minutes)
 	@$(MAKE) PROFILE=tested build
 	@$(BIN)/python tools/busy.py --times $(or $(TIMES),50)
 
-crash: shipped ## kill a server under load 1,000 times and look for what it acknowledged (about 10 minutes)
+crash: shipped ## kill a server under load 1,000 times and check its acknowledged records (about 10 minutes)
 	@$(BIN)/python -m bench.claims.journal --only crash
 
-plots-tails: .venv/synced ## draw the tables and pictures of docs/performance.md's tails anew from the published record
+plots-tails: .venv/synced ## redraw the tails' tables and pictures of docs/performance.md from the published record
 	@$(BIN)/python -m bench.publish tails
 
-fuzz: tools-present ## feed every decoder odd bytes, FUZZ_SECONDS=60 each (ONLY="grpc_frame" for some)
+fuzz: tools-present ## fuzz every decoder for FUZZ_SECONDS=60 each (ONLY="grpc_frame" for some)
 	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is missing; get it: cargo install --locked cargo-fuzz"; exit 1; }
 	@for target in $(or $(ONLY),$(FUZZ_TARGETS)); do \
 	    echo "fuzz: $$target, $(FUZZ_SECONDS) s"; \
@@ -172,10 +172,10 @@ fuzz: tools-present ## feed every decoder odd bytes, FUZZ_SECONDS=60 each (ONLY=
 	        -max_total_time=$(FUZZ_SECONDS) $(FUZZ_LIMITS) -print_final_stats=1; \
 	done
 
-bench-peers: shipped ## measure flyball beside five other servers, ALL=1 for seven (about 20 minutes)
+bench-peers: shipped ## measure flyball against five other servers, ALL=1 for seven (about 20 minutes)
 	@$(BIN)/python -m bench.peers.run
 
-conformance: shipped ## drive flyballd with other people's clients and write docs/reference/conformance.md (ONLY="curl" for some)
+conformance: shipped ## drive flyballd with third-party clients and write docs/reference/conformance.md (ONLY="curl" for some)
 	@$(BIN)/python -m conformance $(if $(ONLY),--only $(ONLY))
 
 release: test ## test, then set the version, date the changelog, commit and tag (VERSION=0.2.0); pushes nothing

@@ -1,4 +1,4 @@
-"""Virtual environments from lock files, each made once, and again when its lock changes. Must not know what is in them."""
+"""Virtual environments from lock files, created once and again when the lock changes. Must not know what is in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Put figures on docs/performance.md.
+"""Publishes figures on docs/performance.md.
 
     python -m bench.publish RECORD.json              a record of `make bench-peers`
     python -m bench.publish tails [REPORT.json …]    reports of `make claim-tails`; without one the published are drawn anew
@@ -60,14 +60,16 @@ def _title(summary: Summary) -> str:
 
 
 def _row(subject: SubjectFigures) -> str:
-    told, kept = subject.told, subject.kept
+    measured, kept = subject.record, subject.kept
     figures = [
         latency(subject.latency_us[key].value if key in subject.latency_us else None) for key in ("p50", "p99", "p999")
     ]
     span = f" ({rate(kept.low_per_s)}–{rate(kept.high_per_s)})" if kept and kept.low_per_s and kept.high_per_s else ""
-    name = f"{subject.name} {told.version}" if told.version else subject.name
-    cold = latency(told.cold_start_s * 1e6 if told.cold_start_s else None)
-    return f"| {name} | {rate(subject.kept_per_s)}/s{span} | {' | '.join(figures)} | {cold} | {size(told.memory_bytes)} |"
+    name = f"{subject.name} {measured.version}" if measured.version else subject.name
+    cold = latency(measured.cold_start_s * 1e6 if measured.cold_start_s else None)
+    return (
+        f"| {name} | {rate(subject.kept_per_s)}/s{span} | {' | '.join(figures)} | {cold} | {size(measured.memory_bytes)} |"
+    )
 
 
 def _slim(window: Window) -> Window:
@@ -86,7 +88,7 @@ def publish_record(path: Path) -> int:
     record.model_copy(update={"windows": [_slim(window) for window in record.windows]}).write(published)
     IMAGES.mkdir(parents=True, exist_ok=True)
     plots = {plot.stem.rpartition("-")[2]: plot for plot in write_plots(summary, IMAGES, "peers")}
-    images = [f"![{told}](images/{plots[kind].name})" for kind, told in _PLOTS.items() if kind in plots]
+    images = [f"![{alt}](images/{plots[kind].name})" for kind, alt in _PLOTS.items() if kind in plots]
     doubts = [f"- {words}" for words in (*warnings(summary), *notes(summary))]
     shown = [f"[{published.name}](../{published}): {_title(summary)}.", "", *table(summary), "", f"{host(record)}.", ""]
     write_between(_BEGIN, _END, [*shown, *doubts, *([""] if doubts else []), *images, ""])

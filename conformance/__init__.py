@@ -1,1 +1,1 @@
-"""The conformance run: other people's clients drive flyballd, and a page tells what passed. Knows nothing of its insides."""
+"""The conformance run: third-party clients drive flyballd, and a page lists what passed. Knows nothing of its insides."""

@@ -1,4 +1,4 @@
-"""`make conformance`: drive flyballd with other people's clients, and write docs/reference/conformance.md.
+"""`make conformance`: drive flyballd with third-party clients, and write docs/reference/conformance.md.
 
 Run:  python -m conformance [--only GROUP …] [--json]   from the repository's root; the make target builds first.
 """
@@ -31,7 +31,7 @@ from flyball.cli.progress import progress_on
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from conformance.place import Place
+    from conformance.addresses import Addresses
 
 PAGE = Path("docs/reference/conformance.md")
 RECORD = Path("bench/results/conformance.json")
@@ -40,11 +40,11 @@ _PART_S = 15 * CASE_S
 
 
 def main() -> int:
-    """Run the groups; the exit code is 1 where a row fails."""
+    """Run the groups; the exit code is 1 if a row fails."""
     known = {group.name: group for group in GROUPS}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="+", choices=list(known), metavar="GROUP", help=", ".join(known))
-    parser.add_argument("--json", action="store_true", help="print the record; words go to stderr")
+    parser.add_argument("--json", action="store_true", help="print the record as JSON; other output goes to stderr")
     parser.add_argument("--flyballd", type=Path, default=FLYBALLD, help="the server's binary")
     arguments = parser.parse_args()
     chosen = [known[name] for name in arguments.only or known]
@@ -53,7 +53,7 @@ def main() -> int:
     findings = Findings(_build(flyballd), environments.versions(), _run(flyballd, chosen, out))
     RECORD.parent.mkdir(parents=True, exist_ok=True)
     RECORD.write_text(record_text(findings))
-    if not arguments.only:  # a page of some groups would hide the others
+    if not arguments.only:  # a page of some groups would drop the others
         PAGE.write_text(findings.page())
     if arguments.json:
         sys.stdout.write(record_text(findings))
@@ -66,14 +66,14 @@ def main() -> int:
 
 def _run(flyballd: Path, chosen: Sequence[Group], out: Console) -> list[Row]:
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory(prefix="fb-") as folder, serving(flyballd, Path(folder)) as place:
+    with tempfile.TemporaryDirectory(prefix="fb-") as folder, serving(flyballd, Path(folder)) as addresses:
         for group in chosen:
             python = environments.python(group.environment)
             with progress_on(out) as progress:
                 step = progress.begin(group.name, 1.0)
                 found: list[Row] = []
                 for part in group.parts:
-                    for row in _rows(python, group, part, place):
+                    for row in _rows(python, group, part, addresses):
                         found.append(row)
                         step.update(0.5, f"{len(found)} rows")
                 step.end(", ".join(f"{sum(row.verdict == word for row in found)} {word}" for word in (PASS, FAIL, SKIPPED)))
@@ -81,12 +81,12 @@ def _run(flyballd: Path, chosen: Sequence[Group], out: Console) -> list[Row]:
     return rows
 
 
-def _rows(python: Path, group: Group, part: Part, place: Place) -> Iterator[Row]:
-    """The rows of one module, run by the interpreter that has its client."""
+def _rows(python: Path, group: Group, part: Part, addresses: Addresses) -> Iterator[Row]:
+    """The rows of one module, run by its client's interpreter."""
     command = [str(python), "-m", "conformance.runner", part.module, group.name]
     inherited = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile(mode="w+") as words:
-        given.write(str(place.with_flavour(part.flavour)).encode())
+        given.write(str(addresses.with_flavour(part.flavour)).encode())
         given.seek(0)
         child = subprocess.Popen(
             command,
@@ -103,7 +103,7 @@ def _rows(python: Path, group: Group, part: Part, place: Place) -> Iterator[Row]
             for line in child.stdout:
                 if line.startswith('{"group":'):  # clients print too
                     row = Row(**json.loads(line))
-                    yield dataclasses.replace(row, what=group.told(row.what, part))
+                    yield dataclasses.replace(row, what=group.row_text(row.what, part))
         too_long.cancel()
         if child.returncode:
             words.seek(0)

@@ -1,4 +1,4 @@
-"""What a case is: a small function whose name is a sentence. It returns where the server did right, and raises otherwise.
+"""A case: a small function whose name is a sentence. It returns if the server is correct, and raises otherwise.
 
 Standard library only: it is imported in every client's own environment.
 """
@@ -20,7 +20,7 @@ BOTH = ("http", "grpc")
 
 @dataclass(frozen=True)
 class Row:
-    """How one case ended."""
+    """The result of one case."""
 
     group: str
     what: str
@@ -30,7 +30,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Case:
-    """A function, the example that it is a twin of, the protocols that it is for, and why it is not run."""
+    """A function, the example that it mirrors, its protocols, and why it is skipped."""
 
     run: Callable[..., Any]
     of: str
@@ -47,7 +47,7 @@ CASES: dict[str, list[Case]] = defaultdict(list)  # by module
 
 
 def case(*, of: str = "", only: str = "", skipped: str = "") -> Callable[[Run], Run]:
-    """Make a function a case of its module."""
+    """Register a function as a case of its module."""
 
     def keep(run: Run) -> Run:
         CASES[run.__module__].append(Case(run, of, (only,) if only else BOTH, skipped))

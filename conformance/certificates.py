@@ -1,4 +1,4 @@
-"""Certificates for a run, made by the openssl command: an authority, a server's and a caller's. They live for some days."""
+"""Certificates for a run, made with openssl: an authority, a server's and a caller's. Valid for a few days."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _DAYS = "30"
-_PLAIN = "[req]\ndistinguished_name = dn\n[dn]\n"  # the system's configuration would add extensions of its own
+_PLAIN = "[req]\ndistinguished_name = dn\n[dn]\n"  # the system's configuration would add its own extensions
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Who vouches, who serves, who calls."""
+    """The certificates of authority, server and caller."""
 
     authority: Pair
     server: Pair
@@ -66,7 +66,7 @@ def _make(folder: Path, name: str, extensions: list[str], authority: Pair | None
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise FlyballError(f"openssl does not run ({error}); get it: apt-get install openssl") from error
+        raise FlyballError(f"cannot run openssl ({error}); install it: apt-get install openssl") from error
     if done.returncode:
         raise FlyballError(f"openssl made no certificate for {name}: {done.stderr[-300:]}")
     return pair

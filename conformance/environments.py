@@ -1,4 +1,4 @@
-"""The clients of a run: where each comes from, its version, and the interpreter that has it. Must not know the cases."""
+"""The clients of a run: source, version, and interpreter of each. Must not know the cases."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ LOCK = HERE / "requirements.lock"
 
 
 def python(environment: str) -> Path:
-    """The interpreter that has the client; makes its environment where it is not there yet."""
+    """The client's interpreter; creates its environment if missing."""
     if environment == OURS:
         return Path(sys.executable)
     made = install_lock(LOCK, HERE / ".venv") if environment == CLIENTS else install(choose([KSERVE])[0])
     if isinstance(made, str):
-        raise NotHereError(f"{environment} did not install: {made}")
+        raise NotHereError(f"cannot install {environment}: {made}")
     return made.python
 
 
 def versions() -> dict[str, str]:
-    """Every client by its version."""
+    """The version of every client."""
     locked = re.search(r"^tritonclient==(\S+)", LOCK.read_text(), re.MULTILINE)
     wheel = perf_analyzer().parents[1].glob("lib/python*/site-packages/tritonclient-*.dist-info")
     return {
@@ -43,6 +43,6 @@ def versions() -> dict[str, str]:
 def _curl() -> str:
     program = shutil.which("curl")
     if program is None:
-        raise NotHereError("curl is not installed; get it: apt-get install curl")
+        raise NotHereError("curl is not installed; install it: apt-get install curl")
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
     return said.split()[1]

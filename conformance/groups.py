@@ -1,4 +1,4 @@
-"""The groups of the page: which modules run, in which environment, for which protocols. The order is the page's."""
+"""The groups of the page, in order: their modules, environments and protocols."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CLIENTS, KSERVE, OURS = "tritonclient", "kserve", "ours"
 
 @dataclass(frozen=True)
 class Part:
-    """One module, run for one protocol, or for none in particular."""
+    """One module, run for one protocol or for none in particular."""
 
     module: str
     flavour: str = ""
@@ -18,14 +18,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Group:
-    """Cases that one client runs."""
+    """Cases of one client."""
 
     name: str
     environment: str
     parts: tuple[Part, ...]
 
-    def told(self, what: str, part: Part) -> str:
-        """A row's text; where the group has both protocols, and the text names none, it ends with its own."""
+    def row_text(self, what: str, part: Part) -> str:
+        """A row's text, with its protocol if the group has both and the text names none."""
         flavours = {other.flavour for other in self.parts} - {""}
         if len(flavours) < 2 or not part.flavour or f"_{part.flavour}_" in what:
             return what

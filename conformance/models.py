@@ -1,6 +1,6 @@
-"""The models of a run, made as ONNX files: an identity of every element type, and twins of the models of Triton's examples.
+"""The models of a run as ONNX files: an identity of every element type, and equivalents of Triton's example models.
 
-A maker takes a folder and gives the files by model name. Must not know how they are served.
+A maker takes a folder and returns the files by model name. Must not know how they are served.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _identity(folder: Path, name: str, kind: int) -> Path:
 
 
 def _add_sub(folder: Path, name: str, kind: int) -> Path:
-    """Sum and difference of sixteen elements; ONNX Runtime adds INT32, so others are cast there and back."""
+    """Sum and difference of sixteen elements; ONNX Runtime adds INT32, so other types are cast."""
     nodes = [
         helper.make_node("Cast", ["INPUT0"], ["a"], to=TensorProto.INT32),
         helper.make_node("Cast", ["INPUT1"], ["b"], to=TensorProto.INT32),
@@ -70,14 +70,14 @@ def _add_sub(folder: Path, name: str, kind: int) -> Path:
 
 
 def _classifier(folder: Path) -> Path:
-    """Scores of eight kinds: those of the input, so that a case knows the order."""
+    """Scores of eight classes, equal to the input, so that a case knows their order."""
     nodes = [helper.make_node("Mul", ["FEATURES", "one"], ["SCORES"])]
     floats = (TensorProto.FLOAT, 8)
     return _save(folder / "classifier.onnx", nodes, {"FEATURES": floats}, {"SCORES": floats}, {"one": np.float32(1)})
 
 
 def _slow(folder: Path) -> Path:
-    """Gives its input back after some hundred milliseconds of products that depend on it, so that nothing is folded away."""
+    """Returns its input after some hundred milliseconds of products that depend on it, so that nothing is folded."""
     wide, products = 512, 40
     constants = {"w": np.eye(wide, dtype=np.float32), "none": np.zeros(1, np.float32)}
     nodes = [

@@ -1,4 +1,4 @@
-"""What a run found, as a page and as a record. Neither holds a date: the same run gives the same bytes."""
+"""Writes a run's results as a page and as a record. Neither has a date: equal runs give equal bytes."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Findings:
 
     @property
     def failed(self) -> int:
-        """How many rows fail."""
+        """The number of failed rows."""
         return sum(row.verdict == FAIL for row in self.rows)
 
     def record(self) -> dict[str, Any]:
-        """For machines."""
+        """The JSON record."""
         return {
             "build": self.build,
             "clients": dict(self.clients),
@@ -46,7 +46,7 @@ class Findings:
         }
 
     def page(self) -> str:
-        """For people."""
+        """The Markdown page."""
         names = list(dict.fromkeys(row.group for row in self.rows))
         parts = [_HEAD, self._clients(), self._counts(names), self._skips()]
         parts += [self._group(name) for name in names]
@@ -76,7 +76,7 @@ class Findings:
 
 
 def record_text(findings: Findings) -> str:
-    """The record as it is written."""
+    """The record's bytes."""
     return json.dumps(findings.record(), indent=1, ensure_ascii=False) + "\n"
 
 

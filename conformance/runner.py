@@ -1,6 +1,6 @@
-"""Runs in a client's own environment: the cases of one module, each row printed as a line of JSON once it is known.
+"""Runs one module's cases in a client's own environment, and prints each result as a line of JSON.
 
-Run:  python -m conformance.runner MODULE GROUP  with the place on stdin. Must not know how a server is started.
+Run:  python -m conformance.runner MODULE GROUP  with the addresses on stdin. Must not know how a server is started.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import sys
 import traceback
 from typing import TYPE_CHECKING
 
+from conformance.addresses import Addresses
 from conformance.case import CASES, FAIL, PASS, SKIPPED, Case, Row
-from conformance.place import Place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,22 +25,22 @@ CASE_S = 60
 _REASON_MAX = 400
 
 
-def rows(module: str, group: str, place: Place) -> Iterator[Row]:
-    """Every case of the module that is for this protocol."""
+def rows(module: str, group: str, addresses: Addresses) -> Iterator[Row]:
+    """Every case of the module for this protocol."""
     importlib.import_module(module)
     for case in CASES[module]:
-        if not place.flavour or place.flavour in case.flavours:
-            verdict, reason = _outcome(case, place)
-            yield Row(group, case.what(place.flavour), verdict, reason)
+        if not addresses.flavour or addresses.flavour in case.flavours:
+            verdict, reason = _outcome(case, addresses)
+            yield Row(group, case.what(addresses.flavour), verdict, reason)
 
 
-def _outcome(case: Case, place: Place) -> tuple[str, str]:
+def _outcome(case: Case, addresses: Addresses) -> tuple[str, str]:
     if case.skipped:
         return SKIPPED, case.skipped
     signal.signal(signal.SIGALRM, _too_long)
     signal.alarm(CASE_S)
     try:
-        answer = case.run(place)
+        answer = case.run(addresses)
         if inspect.iscoroutine(answer):
             asyncio.run(answer)
     except Exception as error:
@@ -67,10 +67,10 @@ def _too_long(*_: object) -> None:
 
 
 def main() -> int:
-    """Print one row after the other."""
+    """Print the rows one by one."""
     module, group = sys.argv[1:]
-    place = Place.read(sys.stdin.read())
-    for row in rows(module, group, place):
+    addresses = Addresses.read(sys.stdin.read())
+    for row in rows(module, group, addresses):
         print(json.dumps(dataclasses.asdict(row)), flush=True)
     return 0
 

@@ -1,4 +1,4 @@
-"""The two servers of a run: one with every switch on, one as it comes. Must not know what is asked of them."""
+"""The two servers of a run: one with every option on, one with the defaults. Must not know the requests."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import socket
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from conformance.addresses import Addresses
 from conformance.certificates import make_certificates
 from conformance.models import LABELS, make_models
-from conformance.place import Place
 from flyball.bench.process import Process
 from flyball.documents.snapshot import ModelSource, compile_models
 from flyball.native.boundary import ort_library
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def serving(flyballd: Path, folder: Path) -> Iterator[Place]:
-    """Both servers, ready; leaving ends them."""
+def serving(flyballd: Path, folder: Path) -> Iterator[Addresses]:
+    """Both servers, ready; leaving stops them."""
     made_models = make_models(folder / "models")
     sources = [ModelSource(name, path, labels=LABELS.get(name, {})) for name, path in made_models.items()]
     index = compile_models(sources).write(folder / "snapshot")
@@ -47,7 +47,7 @@ def serving(flyballd: Path, folder: Path) -> Iterator[Place]:
             command = [str(flyballd), "--unsigned", "allow", "--snapshot", str(index), "--config", str(config)]
             server = stack.enter_context(Process(command, environment={"ORT_DYLIB_PATH": str(ort_library())}))
             addresses.append(server.url.removeprefix("http://"))
-        yield Place(
+        yield Addresses(
             open=addresses[0],
             closed=addresses[1],
             tls=f"localhost:{tls}",

@@ -1,4 +1,4 @@
-"""Write the seeds that fuzzing starts from: one small request for each form that the decoders know.
+"""Writes the fuzzing seeds: one small request for each form that the decoders know.
 
 Run `python fuzz/seeds.py` after a form is added; what it writes is checked in. Knows the messages of the wire and of ONNX,
 and nothing else.

@@ -1,4 +1,4 @@
-"""Runs the unit tests of what changed: `python tools/changed.py [--since HEAD]`; `make check` builds first.
+"""Runs the unit tests of changed modules: `python tools/changed.py [--since HEAD]`; `make check` builds first.
 
 Rust: the unit tests of the workspace where a crate changed; cargo compiles the changed ones alone. Python: test files that
 changed, and files of tests/unit that import a changed module. `make test` runs everything; this takes seconds.

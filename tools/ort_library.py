@@ -1,4 +1,4 @@
-"""Prints where the installed onnxruntime wheel keeps its shared library, without importing the package.
+"""Prints the path of the installed onnxruntime wheel's shared library, without importing the package.
 
 Importing would map a second copy of the library; the Rust tests and flyballd only need the path.
 """

@@ -1,4 +1,4 @@
-"""Just enough reading of Rust source for tidy: what is code, what is test, where functions end.
+"""A minimal Rust scanner for tidy: code, tests, and where functions end.
 
 It blanks comments and literals instead of parsing, so that every rule sees the same line numbers
 as the file. It must not know the rules themselves.

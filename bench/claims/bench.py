@@ -50,7 +50,7 @@ _WARMUP = Warmup(least_s=0.3, most_s=0.3)
 
 
 def echo(*flags: object) -> Process:
-    """The generator's own echo, on the server's cores, with a known fault where asked for."""
+    """An echo on the server's cores, with a configured fault if requested."""
     return start_echo(split_cpus()[0], *flags)
 
 
@@ -74,11 +74,11 @@ def stall(report: Report, rows: bytes) -> None:
     figure = (
         f"{latency(opened.latency_us.p99)}, truth {latency(truth_us)}; a closed loop shows {latency(closed.latency_us.p99)}"
     )
-    report.judge(claim, figure, bar, holds=apart <= STALL_WITHIN and closed.latency_us.p99 < truth_us / 10)
+    report.record(claim, figure, bar, holds=apart <= STALL_WITHIN and closed.latency_us.p99 < truth_us / 10)
 
 
 def own_overhead(report: Report, rows: bytes) -> None:
-    """What the generator adds, and how far one core takes it."""
+    """The generator's overhead, and its maximum rate on one core."""
     with echo() as server:
         quiet = load(server, rows, 3.0, Arrivals(kind="constant", rate_per_s=1000.0))
         closed = [load(server, rows, 2.0, Arrivals(kind="closed"), connections=64) for _ in range(3)]
@@ -88,23 +88,23 @@ def own_overhead(report: Report, rows: bytes) -> None:
         {"quiet": quiet.model_dump(), "closed": [one.model_dump() for one in closed], "open": opened.model_dump()},
     )
     added = quiet.latency_us
-    report.judge(
+    report.record(
         "generator and echo, 1000/s: added latency",
         f"p50 {latency(added.p50)}, p99 {latency(added.p99)}",
         "printed",
         holds=quiet.answered > 0 and quiet.failed == 0,
     )
     best = max(one.rate_per_s for one in closed)
-    report.judge(
+    report.record(
         "generator on one core, closed loop, 64 connections", f"{best:,.0f}/s", f">= {RATE_MIN:,}/s", holds=best >= RATE_MIN
     )
     kept = opened.rate_per_s >= 0.99 * RATE_MIN and opened.failed == 0
     figure = f"{opened.rate_per_s:,.0f}/s, p50 {latency(opened.latency_us.p50)}, p99 {latency(opened.latency_us.p99)}"
-    report.judge("generator on one core, open loop, Poisson", figure, f">= {RATE_MIN:,}/s, none lost", holds=kept)
+    report.record("generator on one core, open loop, Poisson", figure, f">= {RATE_MIN:,}/s, none lost", holds=kept)
 
 
 def other_tools(report: Report, fraud: Subject, folder: Path, rounds: int) -> None:
-    """Closed loops of others against ours on the same servers: same connections, one thread, windows in turn."""
+    """Other tools' closed loops against ours on the same servers: same connections, one thread, alternating windows."""
     line = fraud.payloads.splitlines()[0].decode()
     body = json.dumps({"id": "1", "inputs": json.loads(line)["inputs"]}, separators=(",", ":"))
     setting: dict[str, Any] = {"connections": CONNECTIONS, "seconds": TOOL_S, "cpus": split_cpus()[1]}
@@ -124,7 +124,7 @@ def other_tools(report: Report, fraud: Subject, folder: Path, rounds: int) -> No
 
 
 def _against_triton(report: Report, fraud: Subject, line: str, setting: dict[str, Any], rounds: int) -> None:
-    """perf_analyzer asks for a model configuration first, which Triton has and flyball does not yet."""
+    """perf_analyzer needs a model configuration first, which Triton has."""
     (triton,) = choose(["triton"])
     reason = install(triton)
     if isinstance(reason, str):
@@ -158,7 +158,7 @@ def _agreement(name: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Rivals:
-    """Another tool's closed loop and ours on the same server, and how often they take turns."""
+    """Another tool's closed loop and ours on the same server, and the number of rounds."""
 
     name: str
     ours: Callable[[], tools.ClosedLoop]
@@ -167,7 +167,7 @@ class Rivals:
 
 
 def _agree(report: Report, rivals: Rivals) -> None:
-    """The same server gives the same rate to both, as far as the windows' spread can tell."""
+    """The same server must give both the same rate, within the windows' spread."""
     claim, bar = _agreement(rivals.name)
     found = _ratios(report, rivals)
     if isinstance(found, str):
@@ -177,24 +177,24 @@ def _agree(report: Report, rivals: Rivals) -> None:
     if interval is None or interval.high / interval.low > SPREAD_MAX:
         report.not_measured(claim, bar, f"too noisy here to tell: {_told(found)}")
     else:
-        report.judge(claim, _told(found), bar, holds=interval.low <= 1 <= interval.high)
+        report.record(claim, _told(found), bar, holds=interval.low <= 1 <= interval.high)
 
 
 def _beside(report: Report, rivals: Rivals) -> None:
-    """A server of microseconds feels how its client works; the ratio is told and no bar is set."""
+    """A server of microseconds is sensitive to its client; the ratio is printed without a bar."""
     found = _ratios(report, rivals)
     claim, bar = _agreement(rivals.name)[0], "printed; docs/performance.md says why it differs"
     if isinstance(found, str):
         report.not_measured(claim, bar, found)
     else:
-        report.judge(claim, _told(found), bar, holds=True)
+        report.record(claim, _told(found), bar, holds=True)
 
 
 def _ratios(report: Report, rivals: Rivals) -> Estimate | str:
     ratios = []
     for turn in range(rivals.rounds):
         try:
-            # Another one first each time, so that what drifts falls on both alike.
+            # Alternate the order, so that drift affects both alike.
             first, second = (rivals.theirs(), rivals.ours()) if turn % 2 else (rivals.ours(), rivals.theirs())
         except NotHereError as missing:
             return missing.message
@@ -210,7 +210,7 @@ def _told(found: Estimate) -> str:
 
 
 def comparisons(report: Report, fraud: Subject, folder: Path, rows: bytes, rounds: int) -> None:
-    """Ten times the same server against itself, and ten times against one that is slower by a fifth."""
+    """Ten times the same server against itself, and ten times against one that is 20 % slower."""
     with flyballd(fraud, folder) as server:
         same = Server("A", server.url), Server("B", server.url)
         right = sum(not _differs(fraud.name, fraud.payloads, same, None, folder) for _ in range(rounds))
@@ -235,11 +235,11 @@ def _differs(model: str, rows: bytes, sides: tuple[Server, Server], path: str | 
 
 
 def _count(report: Report, claim: str, right: int, rounds: int) -> None:
-    report.judge(claim, f"{right} of {rounds}", f">= {ROUNDS_RIGHT_MIN:.0%}", holds=right >= ROUNDS_RIGHT_MIN * rounds)
+    report.record(claim, f"{right} of {rounds}", f">= {ROUNDS_RIGHT_MIN:.0%}", holds=right >= ROUNDS_RIGHT_MIN * rounds)
 
 
 class _Silent:
-    """Progress that nobody watches."""
+    """Progress that shows nothing."""
 
     def begin(self, name: str, total: float) -> _Silent:
         del name, total
@@ -253,17 +253,17 @@ class _Silent:
 
 
 def one_command(report: Report, folder: Path) -> None:
-    """The scenario in one command leaves table, page and plots."""
+    """The scenario in one command writes table, page and plots."""
     command = [sys.executable, "-m", "flyball", "bench", "--scenario", "fraud-gbdt", "--quick", "--out", str(folder / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     made = sorted(path.suffix for path in (folder / "out").iterdir()) if (folder / "out").is_dir() else []
     holds = done.returncode == 0 and made.count(".html") == 1 and made.count(".json") == 1 and made.count(".png") >= 4
     figure = f"exit {done.returncode}, {made.count('.png')} PNGs" + ("" if holds else f": {done.stderr[-300:]}")
-    report.judge("flyball bench --scenario fraud-gbdt --quick", figure, "record, page and PNGs", holds=holds)
+    report.record("flyball bench --scenario fraud-gbdt --quick", figure, "record, page and PNGs", holds=holds)
 
 
 def main() -> int:
-    """Measure everything; the exit code is 1 where a claim falls short."""
+    """Measure everything; the exit code is 1 if a claim falls short."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=10, help="comparisons of each kind")
     arguments = parser.parse_args()

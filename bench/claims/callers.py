@@ -1,4 +1,4 @@
-"""Callers who ask over HTTP as fast as they are answered, and remember every answer and when it came.
+"""HTTP callers in a closed loop that record every answer with its time.
 
 Shared by the claims and the tests. Must not know what is asked, nor what is claimed.
 """
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Question = tuple[str, bytes]
-    """A path, and the body that is posted to it."""
+    """A path, and the body to post."""
 
 _TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """When it was asked for, when it came, and what it says; no status: the connection broke, or it was no JSON."""
+    """When it was sent, when the answer came, and the answer; no status: the connection broke, or it was not JSON."""
 
     asked: float
     came: float
@@ -33,10 +33,10 @@ class Answer:
 
 
 class Callers:
-    """Each over a connection of its own, until that breaks; leaving ends them."""
+    """Each on its own connection, until that breaks; leaving stops them."""
 
     def __init__(self, url: str, questions: Sequence[Callable[[int], Question]], timeout_s: float = _TIMEOUT_S) -> None:
-        """`questions`: of each caller, its question by number, from 1."""
+        """`questions`: each caller's request by number, from 1."""
         self.answers: list[list[Answer]] = [[] for _ in questions]
         self._host, self._stop, self._timeout_s = urlsplit(url).netloc, threading.Event(), timeout_s
         self._threads = [threading.Thread(target=self._ask, args=pair) for pair in zip(questions, self.answers, strict=True)]
@@ -52,7 +52,7 @@ class Callers:
             thread.join()
 
     def all(self, since: float = 0.0) -> list[Answer]:
-        """The answers so far, of all callers, to questions from then on."""
+        """The answers of all callers so far, to requests from then on."""
         return [answer for answers in self.answers for answer in list(answers) if answer.asked >= since]
 
     def _ask(self, question: Callable[[int], Question], answers: list[Answer]) -> None:

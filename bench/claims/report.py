@@ -50,7 +50,7 @@ class Windows:
 
 
 class Report:
-    """Collects the lines of one run and prints each as it is known. One that is quick says so, and is never published."""
+    """Collects and prints the lines of one run. A quick run says so, and is never published."""
 
     def __init__(self, name: str, *, quick: bool = False) -> None:
         refuse_debug_build()
@@ -62,23 +62,23 @@ class Report:
         self._started = time.gmtime()
 
     def begin(self, topic: str) -> None:
-        """The lines from here on belong to a topic, as far as a claim has several."""
+        """Assign the following lines to a topic."""
         self._topic = topic
 
-    def judge(self, claim: str, figure: str, bar: str, *, holds: bool) -> None:
-        """A claim that was measured."""
+    def record(self, claim: str, figure: str, bar: str, *, holds: bool) -> None:
+        """Record a measured claim."""
         self._add(Line(claim, figure, bar, "ok" if holds else "falls short", topic=self._topic))
 
     def not_measured(self, claim: str, bar: str, reason: str) -> None:
-        """A claim that this machine cannot measure."""
+        """Record a claim that this machine cannot measure."""
         self._add(Line(claim, "-", bar, "not measured here", reason, self._topic))
 
     def keep(self, name: str, raw: Any) -> None:
-        """Raw data for the file."""
+        """Keep raw data for the file."""
         self._raw[name] = raw
 
     def finish(self, path: Path | None = None) -> int:
-        """Write the raw data, to `path` where one is named; the exit code is 1 where a claim falls short."""
+        """Write the raw data, to `path` if given; the exit code is 1 if a claim falls short."""
         stamp = time.strftime("%Y-%m-%dT%H%M%S", self._started)
         path = path or RESULTS / f"claim-{self._name}-{stamp}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +96,7 @@ class Report:
 
 
 def exit_with(main: Callable[[], int]) -> NoReturn:
-    """Run a command to its exit code; an error of ours ends it with its text instead of a trace."""
+    """Run a command to its exit code; our own errors are printed without a trace."""
     try:
         sys.exit(main())
     except FlyballError as error:
@@ -105,9 +105,9 @@ def exit_with(main: Callable[[], int]) -> NoReturn:
 
 
 def interleave(subjects: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, Windows]:
-    """Measure the subjects in turn, `repeats` times; a window with too much steal is measured again at the end.
+    """Measure the subjects in turn, `repeats` times; a window with too much steal is repeated at the end.
 
-    Twice the repeats is the most that one subject gets: a busy host yields few windows rather than no end.
+    A subject gets at most twice the repeats: a busy host yields few windows instead of no end.
     """
     found = {name: Windows() for name in subjects}
     for turn in range(2 * repeats):
@@ -125,12 +125,12 @@ def interleave(subjects: Mapping[str, Callable[[], Any]], repeats: int) -> dict[
 
 
 def median(values: list[float]) -> float:
-    """The middle of the kept windows."""
+    """The median of the kept windows."""
     return statistics.median(values)
 
 
 def too_few(windows: Mapping[str, Windows], least: int = 3) -> str | None:
-    """Why these windows prove nothing; None where each subject has enough."""
+    """Why these windows prove nothing; None if each subject has enough."""
     for name, found in windows.items():
         if len(found.values) < least:
             return f"{name}: {found.discarded} windows discarded for steal over {STEAL_MAX:.0%}, {len(found.values)} left"
@@ -138,6 +138,6 @@ def too_few(windows: Mapping[str, Windows], least: int = 3) -> str | None:
 
 
 def discarded(windows: Mapping[str, Windows]) -> str:
-    """How many windows were discarded, in words."""
+    """The number of discarded windows, as text."""
     count = sum(found.discarded for found in windows.values())
     return f"{count} windows discarded"

@@ -30,7 +30,7 @@ LANE_CPU_S_MIN = 0.1  # the kernel counts in ticks of 10 ms
 
 
 def throughput(report: Report, fraud: Subject, folder: Path, repeats: int) -> None:
-    """Requests a second against the better FastAPI peer, and the mean batch that gives them."""
+    """Requests per second against the better FastAPI peer, and the mean batch behind them."""
     claim, bar = f"GBDT, JSON, {CONNECTIONS} connections: requests a second over FastAPI's", f">= {RATIO_MIN:g} times"
     batch_claim, batch_bar = f"GBDT, {CONNECTIONS} connections: mean batch", f">= {BATCH_MIN:g} rows"
     if len(os.sched_getaffinity(0)) < 2:
@@ -52,12 +52,12 @@ def throughput(report: Report, fraud: Subject, folder: Path, repeats: int) -> No
         peer = max(PEERS, key=lambda name: rates[name])
         ratio = rates["flyballd"] / rates[peer]
         figure = f"{ratio:.1f} times ({rates['flyballd']:,.0f}/s, {peer} {rates[peer]:,.0f}/s)"
-        report.judge(claim, figure, f"{bar}, {discarded(windows)}", holds=ratio >= RATIO_MIN)
-    report.judge(batch_claim, f"{batch or 0:.1f} rows", batch_bar, holds=(batch or 0) >= BATCH_MIN)
+        report.record(claim, figure, f"{bar}, {discarded(windows)}", holds=ratio >= RATIO_MIN)
+    report.record(batch_claim, f"{batch or 0:.1f} rows", batch_bar, holds=(batch or 0) >= BATCH_MIN)
 
 
 def one_connection(report: Report, fraud: Subject, folder: Path, repeats: int) -> None:
-    """The median answer time of a lone caller, against an echo on the same stack and the bare engine."""
+    """The median answer time of a single caller, against an echo on the same stack and the bare engine."""
     claim = "GBDT, JSON, 1 connection: p50 over echo + bare engine"
     bar = f"<= {P50_FACTOR:g} times"
     if len(os.sched_getaffinity(0)) < 2:
@@ -88,11 +88,11 @@ def one_connection(report: Report, fraud: Subject, folder: Path, repeats: int) -
     p50 = {name: median(found.values) for name, found in windows.items()}
     factor = p50["flyballd"] / (p50["echo"] + p50["bare"])
     parts = f"{latency(p50['flyballd'])}, {latency(p50['echo'])} + {latency(p50['bare'])}"
-    report.judge(claim, f"{factor:.2f} times ({parts})", f"{bar}, {discarded(windows)}", holds=factor <= P50_FACTOR)
+    report.record(claim, f"{factor:.2f} times ({parts})", f"{bar}, {discarded(windows)}", holds=factor <= P50_FACTOR)
 
 
 def cold_start_and_memory(report: Report, fraud: Subject, folder: Path, repeats: int) -> None:
-    """Seconds from the start of a process to its first right answer, and resident memory after 1000 requests."""
+    """Seconds from process start to the first correct answer, and resident memory after 1000 requests."""
     starts = {
         "flyballd": lambda: flyballd(fraud, folder),
         "flyball serve": lambda: flyball_serve(fraud),
@@ -125,10 +125,10 @@ def cold_start_and_memory(report: Report, fraud: Subject, folder: Path, repeats:
     def beside(ours: str) -> str:
         return f"{latency(cold[ours] * 1e6)}, FastAPI {latency(peer_cold * 1e6)}"
 
-    report.judge(*_ordered(claims[0], beside("flyballd")), holds=cold["flyballd"] <= peer_cold / 2)
-    report.judge(*_ordered(claims[1], beside("flyball serve")), holds=cold["flyball serve"] < peer_cold)
+    report.record(*_ordered(claims[0], beside("flyballd")), holds=cold["flyballd"] <= peer_cold / 2)
+    report.record(*_ordered(claims[1], beside("flyball serve")), holds=cold["flyball serve"] < peer_cold)
     told = f"{size(int(memory['flyballd']))}, FastAPI {size(int(peer_memory))}"
-    report.judge(*_ordered(claims[2], told), holds=memory["flyballd"] < peer_memory / 2)
+    report.record(*_ordered(claims[2], told), holds=memory["flyballd"] < peer_memory / 2)
 
 
 def lanes_share(report: Report, mlp: Subject, folder: Path, repeats: int) -> None:
@@ -138,7 +138,7 @@ def lanes_share(report: Report, mlp: Subject, folder: Path, repeats: int) -> Non
     if len(cpus) < 2:
         report.not_measured(claim, bar, "one core only: there is one lane")
         return
-    # Two lanes need two cores; where there are no more, the generator shares them, pinned to neither.
+    # Two lanes need two cores; without more, the generator shares them, unpinned.
     rest = cpus[2:] or None
 
     def apart() -> tuple[float, float]:
@@ -158,11 +158,11 @@ def lanes_share(report: Report, mlp: Subject, folder: Path, repeats: int) -> Non
     differences = [lanes_apart(*pair) for pair in windows["lanes"].values]
     first, second = (median([pair[lane] for pair in windows["lanes"].values]) for lane in (0, 1))
     figure = f"{median(differences):.0%} ({first:.2f} s and {second:.2f} s)"
-    report.judge(claim, figure, f"{bar}, {discarded(windows)}", holds=median(differences) <= LANES_APART_MAX)
+    report.record(claim, figure, f"{bar}, {discarded(windows)}", holds=median(differences) <= LANES_APART_MAX)
 
 
 def lanes_apart(first_s: float, second_s: float) -> float:
-    """How far apart two lanes' CPU times are, as a share of the larger; lanes that did nothing prove nothing."""
+    """The difference of two lanes' CPU times as a share of the larger; idle lanes prove nothing."""
     larger = max(first_s, second_s)
     return abs(first_s - second_s) / larger if larger >= LANE_CPU_S_MIN else 1.0
 
@@ -176,7 +176,7 @@ def int8_answers(report: Report, int8: Subject, folder: Path) -> None:
     report.keep("int8", {**result.model_dump(), "mean_batch_rows": batch})
     figure = f"{result.mismatched} of {result.answered:,} differ, mean batch {batch or 0:.1f}"
     good = result.answered > 0 and not result.mismatched and not result.failed and batch == 1
-    report.judge("INT8 model, 16 connections: answers unlike those alone", figure, "0, unbatched", holds=good)
+    report.record("INT8 model, 16 connections: answers unlike those alone", figure, "0, unbatched", holds=good)
 
 
 def _rate(subject: Subject, server: Process) -> float:
@@ -192,7 +192,7 @@ def _raw(windows: dict[str, Windows]) -> dict[str, object]:
 
 
 def main() -> int:
-    """Measure everything; the exit code is 1 where a claim falls short."""
+    """Measure everything; the exit code is 1 if a claim falls short."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3.0, help="length of a window")
     parser.add_argument("--repeats", type=int, default=5, help="windows of each subject")

@@ -1,4 +1,4 @@
-"""What the claims measure: how each server is started, and the requests that it gets.
+"""The servers that the claims measure: how each is started, and its requests.
 
 Servers run on one half of the cores and the generator on the other, unless a claim says otherwise.
 """
@@ -31,7 +31,7 @@ ANY_PORT = ["--listen", "127.0.0.1:0"]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A model, the requests for it, and the window in which it is loaded."""
+    """A model, its requests, and its load window."""
 
     name: str
     path: Path
@@ -45,7 +45,7 @@ class Subject:
 
     @property
     def unchecked(self) -> Subject:
-        """The same requests, whatever the answers: for an echo, which has none."""
+        """The same requests without expected answers: for an echo, which has none."""
         return replace(self, payloads=unchecked(self.payloads))
 
     def load(self, server: Process, connections: int, **changes: object) -> LoadResult:
@@ -59,11 +59,11 @@ class Subject:
         return result
 
     def load_unchecked(self, server: Process, connections: int, **changes: object) -> LoadResult:
-        """One closed-loop window, whatever came back."""
+        """One closed-loop window, whatever the answers."""
         return run_load(self.plan(server, connections, **changes), self.payloads)
 
     def plan(self, server: Process, connections: int, **changes: object) -> LoadPlan:
-        """What a window asks for: a closed loop, unless it is changed."""
+        """A window's plan: a closed loop by default."""
         plan = LoadPlan(
             url=server.url,
             model=self.name,
@@ -77,14 +77,14 @@ class Subject:
 
 
 def need(path: Path) -> Path:
-    """The binary, or what to do about its absence."""
+    """The binary, or an error with the build command."""
     if not path.is_file():
-        raise UsageError(f"{path} is not there", next_step="build it:  make claim-skeleton")
+        raise UsageError(f"{path} does not exist", next_step="build it:  make claim-skeleton")
     return path
 
 
 def flyballd(subject: Subject, folder: Path, *, flags: Sequence[str] = (), cpus: list[int] | None = None) -> Process:
-    """The lone binary, from a snapshot on disk."""
+    """The standalone binary, from a snapshot on disk."""
     index = compile_models([f"{subject.name}={subject.path}"]).write(folder / f"snapshot-{subject.name}")
     command = [str(need(FLYBALLD)), "--unsigned", "allow", "--snapshot", str(index), *ANY_PORT, *flags]
     return Process(command, cpus=cpus or split_cpus()[0], environment={"ORT_DYLIB_PATH": str(ort_library())})
@@ -108,12 +108,12 @@ def echo() -> Process:
 
 
 def answer_bytes(server: Process, subject: Subject) -> int:
-    """The size of the body that answers the first payload."""
+    """The size of the answer to the first payload."""
     return len(ask(server, subject, 1))
 
 
 def ask(server: Process, subject: Subject, count: int) -> bytes:
-    """Ask one after the other on one connection; gives the last answer."""
+    """Send requests sequentially on one connection; returns the last answer."""
     lines = subject.payloads.splitlines()
     connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=10)
     answer = b""

@@ -1,4 +1,4 @@
-"""Suites of tests that prove a claim by passing: run with many cases, counted, and every one of them must pass.
+"""Test suites that prove a claim: run with many cases, counted, and all must pass.
 
 Must not know what they test.
 """
@@ -26,16 +26,16 @@ _SKIPPED = re.compile(r"(\d+) (?:skipped|ignored)")
 
 
 def pytest(*words: str) -> list[str]:
-    """Tests in Python, by files and pytest's own words; why one was skipped is told."""
+    """Python tests, by files and pytest options; skip reasons are reported."""
     return [sys.executable, "-m", "pytest", "-q", "-rs", "--timeout", "600", *words]
 
 
 def cargo_test(package: str, *words: str) -> list[str]:
-    """Tests of a crate, by cargo's own words and parts of their names."""
+    """Tests of a crate, by cargo options and parts of their names."""
     return ["cargo", "test", "--profile", "tested", "--locked", "-p", package, *words]
 
 
-def judge(
+def record(
     stand: Stand,
     claim: str,
     command: Sequence[str],
@@ -44,7 +44,7 @@ def judge(
     bar: str = "all pass",
     shows: str = "",
 ) -> None:
-    """All of a suite's tests must pass; one that was skipped was not measured. `shows` says what it means that they do."""
+    """All of a suite's tests must pass; skipped ones count as not measured. `shows` describes what they prove."""
     done = run(stand, command, more)
     said = done.stdout + done.stderr
     passed, failed, skipped = (sum(map(int, words.findall(said))) for words in (_PASSED, _FAILED, _SKIPPED))
@@ -54,11 +54,11 @@ def judge(
         return
     holds = done.returncode == 0 and passed > 0 and not failed
     figure = f"{passed} passed, {failed} failed" if passed or failed else said[-300:]
-    stand.report.judge(claim, shows if holds and shows else figure, bar, holds=holds)
+    stand.report.record(claim, shows if holds and shows else figure, bar, holds=holds)
 
 
 def run(stand: Stand, command: Sequence[str], more: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run it to its end and keep the end of what it said."""
+    """Run it to its end and keep the end of its output."""
     environment = {**os.environ, "ORT_DYLIB_PATH": str(ort_library()), **(more or {})}
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=SUITE_S, check=False)

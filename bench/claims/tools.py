@@ -1,4 +1,4 @@
-"""Other people's load generators, run as closed loops on a server of ours, to hold our own closed loop against.
+"""Third-party load generators, run as closed loops on a flyball server, to validate our own closed loop.
 
 wrk comes from the system's packages, oha from cargo, perf_analyzer from the last `tritonclient` wheel that carried it.
 A tool that cannot be had is told with its reason. Must not judge.

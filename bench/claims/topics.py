@@ -1,4 +1,4 @@
-"""The frame of a claim that has topics: its arguments, one stand for all, and a topic that fails alone.
+"""The frame of a claim with topics: arguments, one shared stand, and isolated failures.
 
 Must not know what is claimed.
 """
@@ -55,5 +55,5 @@ def _measure(stand: Stand, topic: str, measure: Callable[[Stand], None]) -> None
     try:
         measure(stand)
     except FlyballError as error:
-        stand.report.judge(f"{topic}: measured to its end", str(error)[:300], "no error", holds=False)
+        stand.report.record(f"{topic}: measured to its end", str(error)[:300], "no error", holds=False)
     stand.tell(f"took {stand.end():.0f} s")

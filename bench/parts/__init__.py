@@ -1,1 +1,1 @@
-"""Other people's servers, real ones: tests and claims run them, kill them and run them again."""
+"""Real third-party servers: tests and claims run, kill and restart them."""

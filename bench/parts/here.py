@@ -1,4 +1,4 @@
-"""Whether a part is on this machine, and how long it is waited for.
+"""Whether a third-party server is installed, and how long to wait for it.
 
 Must not know what is done where it is missing: tests skip, or fail where it is required; claims say so.
 """

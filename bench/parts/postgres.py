@@ -1,4 +1,4 @@
-"""A real PostgreSQL, on a socket in a folder of its own. What it committed is there when it runs again."""
+"""A real PostgreSQL on a socket in its own folder. Committed data survives a restart."""
 
 from __future__ import annotations
 

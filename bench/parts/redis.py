@@ -1,4 +1,4 @@
-"""A real redis-server, on a socket in a folder of its own. What it held is gone when it is killed."""
+"""A real redis-server on a socket in its own folder. Its data is lost when it is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A real S3-compatible server: versitygw over a folder of its own. What it acknowledged stays there."""
+"""A real S3-compatible server: versitygw over its own folder. Acknowledged data survives."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The servers that ours is compared with: one folder for each, with its own locked environment."""
+"""The servers that flyball is compared with: one folder each, with its own locked environment."""

@@ -1,4 +1,4 @@
-"""Do the peers work here?  python -m bench.peers.check [NAME…]  (ALL=1: those outside the default too)
+"""Checks that the peers work here:  python -m bench.peers.check [NAME…]  (ALL=1: also those outside the default)
 
 Installs each, starts it on one core with a small model, and compares the answers to 200 requests bit for bit.
 It measures nothing that should be quoted.

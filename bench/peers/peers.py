@@ -1,4 +1,4 @@
-"""The peers: which there are, how each is installed into an environment of its own, and how it is started.
+"""The list of peers, how each is installed into its own environment, and how it is started.
 
 Each folder holds requirements.in, its lock, and a serve.py that says `ready http://…`. Must not know how they are measured.
 """

@@ -1,4 +1,4 @@
-"""`make bench-peers`: the same model, requests and cores for flyball and the servers that people use today.
+"""`make bench-peers`: the same model, requests and cores for flyball and popular servers.
 
 In each round every server is started, timed to its first right answer, measured at one rate and searched for the highest
 rate that keeps the SLO, then stopped: the next one has the cores to itself. A peer that does not install or start is named

@@ -1,4 +1,4 @@
-"""Twins of Triton's client examples that only gRPC has, by the examples' names. Written anew from what each one does."""
+"""Equivalents of Triton's gRPC-only client examples, under their names. Written from scratch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from conformance.cases.tensors import SCORES, A, B, added, as_words
 from conformance.cases.triton_grpc import WAIT_S, code, over_grpc
 
 if TYPE_CHECKING:
+    from conformance.addresses import Addresses
     from conformance.cases.tensors import Array
-    from conformance.place import Place
 
 
 def asked(model: str, datatype: str, kind: str, a: list[Any], b: list[Any]) -> Any:
@@ -31,8 +31,8 @@ def asked(model: str, datatype: str, kind: str, a: list[Any], b: list[Any]) -> A
     return request
 
 
-def answered(place: Place, request: Any) -> list[bytes]:
-    with grpc.insecure_channel(place.open) as channel:
+def answered(addresses: Addresses, request: Any) -> list[bytes]:
+    with grpc.insecure_channel(addresses.open) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         answer = stub.ModelInfer(request, timeout=WAIT_S)
         # The same with a raw tensor beside the written ones, which no server takes.
@@ -47,8 +47,8 @@ def lengths_and_texts(words: Array) -> bytes:
 
 
 @case(of="grpc_client")
-def every_call_of_the_generated_stub_answers(place: Place) -> None:
-    with grpc.insecure_channel(place.open) as channel:
+def every_call_of_the_generated_stub_answers(addresses: Addresses) -> None:
+    with grpc.insecure_channel(addresses.open) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         assert stub.ServerLive(service_pb2.ServerLiveRequest(), timeout=WAIT_S).live
         assert stub.ServerReady(service_pb2.ServerReadyRequest(), timeout=WAIT_S).ready
@@ -66,30 +66,30 @@ def every_call_of_the_generated_stub_answers(place: Place) -> None:
 
 
 @case(of="grpc_explicit_int_content_client")
-def int32_is_written_out(place: Place) -> None:
+def int32_is_written_out(addresses: Addresses) -> None:
     request = asked("simple", "INT32", "int_contents", A.ravel().tolist(), B.ravel().tolist())
-    assert answered(place, request) == [(A + B).tobytes(), (A - B).tobytes()]
+    assert answered(addresses, request) == [(A + B).tobytes(), (A - B).tobytes()]
 
 
 @case(of="grpc_explicit_int8_content_client")
-def int8_is_written_out(place: Place) -> None:
+def int8_is_written_out(addresses: Addresses) -> None:
     request = asked("simple_int8", "INT8", "int_contents", A.ravel().tolist(), B.ravel().tolist())
-    assert answered(place, request) == [numbers.astype(np.int8).tobytes() for numbers in (A + B, A - B)]
+    assert answered(addresses, request) == [numbers.astype(np.int8).tobytes() for numbers in (A + B, A - B)]
 
 
 @case(of="grpc_explicit_byte_content_client")
-def strings_are_written_out(place: Place) -> None:
+def strings_are_written_out(addresses: Addresses) -> None:
     words = [as_words(numbers).ravel().tolist() for numbers in (A, B)]
     request = asked("simple_string", "BYTES", "bytes_contents", *words)
-    assert answered(place, request) == [lengths_and_texts(as_words(numbers)) for numbers in (A + B, A - B)]
+    assert answered(addresses, request) == [lengths_and_texts(as_words(numbers)) for numbers in (A + B, A - B)]
 
 
 @case(of="grpc_image_client")
-def classes_are_asked_for_by_a_parameter(place: Place) -> None:
+def classes_are_asked_for_by_a_parameter(addresses: Addresses) -> None:
     request = service_pb2.ModelInferRequest(model_name="classifier", raw_input_contents=[SCORES.tobytes()])
     request.inputs.add(name="FEATURES", datatype="FP32", shape=[1, 8])
     request.outputs.add(name="SCORES").parameters["classification"].int64_param = 1
-    with grpc.insecure_channel(place.open) as channel:
+    with grpc.insecure_channel(addresses.open) as channel:
         answer = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request, timeout=WAIT_S)
     best = b"0.900000:1:kind-1"
     assert answer.raw_output_contents[0] == len(best).to_bytes(4, "little") + best
@@ -97,8 +97,8 @@ def classes_are_asked_for_by_a_parameter(place: Place) -> None:
 
 
 @case(of="simple_grpc_custom_args_client")
-def a_channel_has_arguments_of_its_own(place: Place) -> None:
-    here = over_grpc(place)
+def a_channel_has_arguments_of_its_own(addresses: Addresses) -> None:
+    here = over_grpc(addresses)
     arguments = [
         ("grpc.max_send_message_length", 1 << 20),
         ("grpc.max_receive_message_length", 1 << 20),
@@ -112,8 +112,8 @@ def a_channel_has_arguments_of_its_own(place: Place) -> None:
 
 
 @case(of="simple_grpc_keepalive_client")
-def a_channel_is_kept_alive(place: Place) -> None:
-    here = over_grpc(place)
+def a_channel_is_kept_alive(addresses: Addresses) -> None:
+    here = over_grpc(addresses)
     options = tritonclient.grpc.KeepAliveOptions(
         keepalive_time_ms=2**31 - 1,
         keepalive_timeout_ms=20_000,
@@ -125,15 +125,15 @@ def a_channel_is_kept_alive(place: Place) -> None:
 
 
 @case(of="simple_grpc_sequence_stream_infer_client", skipped=NO_STATE)
-def sums_are_kept_between_requests_of_a_stream(place: Place) -> None: ...
+def sums_are_kept_between_requests_of_a_stream(addresses: Addresses) -> None: ...
 
 
 @case(of="simple_grpc_aio_sequence_stream_infer_client", skipped=NO_STATE)
-def sums_are_kept_between_awaited_requests_of_a_stream(place: Place) -> None: ...
+def sums_are_kept_between_awaited_requests_of_a_stream(addresses: Addresses) -> None: ...
 
 
 @case(
     of="simple_grpc_custom_repeat",
     skipped="decoupled models: an ONNX model gives one answer to one request, never several",
 )
-def one_request_gets_ten_answers(place: Place) -> None: ...
+def one_request_gets_ten_answers(addresses: Addresses) -> None: ...

@@ -12,7 +12,7 @@ from conformance.cases.kserve_rest import asked, both, simple
 from conformance.cases.tensors import NUMBERS, WORDS, A, added, encoded, same
 
 if TYPE_CHECKING:
-    from conformance.place import Place
+    from conformance.addresses import Addresses
 
 
 def connected(address: str, **more: Any) -> InferenceGRPCClient:
@@ -28,76 +28,76 @@ async def status(call: Any) -> str:
 
 
 @case()
-async def the_server_is_live_and_ready(place: Place) -> None:
-    async with connected(place.open) as client:
+async def the_server_is_live_and_ready(addresses: Addresses) -> None:
+    async with connected(addresses.open) as client:
         assert await client.is_server_live()
         assert await client.is_server_ready()
 
 
 @case()
-async def a_model_is_ready(place: Place) -> None:
-    async with connected(place.open) as client:
+async def a_model_is_ready(addresses: Addresses) -> None:
+    async with connected(addresses.open) as client:
         assert await client.is_model_ready("simple")
 
 
 @case()
-async def written_tensors_are_answered(place: Place) -> None:
-    async with connected(place.open) as client:
+async def written_tensors_are_answered(addresses: Addresses) -> None:
+    async with connected(addresses.open) as client:
         answer = await client.infer(simple())
     assert (answer.id, answer.model_name) == ("mine", "simple")
     added(both(answer))
 
 
 @case()
-async def raw_tensors_are_answered(place: Place) -> None:
-    async with connected(place.open) as client:
+async def raw_tensors_are_answered(addresses: Addresses) -> None:
+    async with connected(addresses.open) as client:
         added(both(await client.infer(simple(binary=True))))
 
 
 @case()
-async def numbers_of_every_type_come_back(place: Place) -> None:
-    async with connected(place.open) as client:
+async def numbers_of_every_type_come_back(addresses: Addresses) -> None:
+    async with connected(addresses.open) as client:
         for datatype, array in NUMBERS.items():
             request = asked(f"identity_{datatype.lower()}", ("INPUT0", datatype, array), binary=True)
             same((await client.infer(request)).outputs[0].as_numpy(), array)
 
 
 @case()
-async def strings_come_back(place: Place) -> None:
-    async with connected(place.open) as client:
+async def strings_come_back(addresses: Addresses) -> None:
+    async with connected(addresses.open) as client:
         answer = await client.infer(asked("identity_bytes", ("INPUT0", "BYTES", WORDS)))
     same(encoded(answer.outputs[0].as_numpy()), encoded(WORDS))
 
 
 @case()
-async def headers_and_a_timeout_are_taken(place: Place) -> None:
-    async with connected(place.open) as client:
+async def headers_and_a_timeout_are_taken(addresses: Addresses) -> None:
+    async with connected(addresses.open) as client:
         added(both(await client.infer(simple(), timeout=20, headers=(("x-trace", "1"),))))
 
 
 @case()
-async def an_encrypted_connection_is_taken(place: Place) -> None:
-    async with connected(place.tls, use_ssl=True, root_certificates=place.authority) as client:
+async def an_encrypted_connection_is_taken(addresses: Addresses) -> None:
+    async with connected(addresses.tls, use_ssl=True, root_certificates=addresses.authority) as client:
         added(both(await client.infer(simple())))
 
 
 @case()
-async def a_caller_may_show_a_certificate(place: Place) -> None:
-    shown = {"private_key": place.caller_key, "certificate_chain": place.caller_certificate}
-    async with connected(place.mutual_tls, use_ssl=True, root_certificates=place.authority, **shown) as client:
+async def a_caller_may_show_a_certificate(addresses: Addresses) -> None:
+    shown = {"private_key": addresses.caller_key, "certificate_chain": addresses.caller_certificate}
+    async with connected(addresses.mutual_tls, use_ssl=True, root_certificates=addresses.authority, **shown) as client:
         added(both(await client.infer(simple())))
 
 
 @case()
-async def a_unix_socket_is_taken_where_the_channel_names_an_authority(place: Place) -> None:
+async def a_unix_socket_is_taken_where_the_channel_names_an_authority(addresses: Addresses) -> None:
     named = [("grpc.default_authority", "localhost")]
-    async with connected(f"unix:{place.socket}", channel_args=named) as client:
+    async with connected(f"unix:{addresses.socket}", channel_args=named) as client:
         added(both(await client.infer(simple())))
 
 
 @case()
-async def wrong_requests_are_refused(place: Place) -> None:
-    async with connected(place.open) as client:
+async def wrong_requests_are_refused(addresses: Addresses) -> None:
+    async with connected(addresses.open) as client:
         request = simple()
         request.model_name = "nobody"
         assert await status(client.infer(request)) == "NOT_FOUND"

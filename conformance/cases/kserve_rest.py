@@ -16,8 +16,8 @@ from conformance.cases.tensors import NUMBERS, WORDS, A, B, added, encoded, same
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from conformance.addresses import Addresses
     from conformance.cases.tensors import Array
-    from conformance.place import Place
 
 
 def asked(model: str, *arrays: tuple[str, str, Array], binary: bool = False, **more: Any) -> InferRequest:
@@ -55,94 +55,94 @@ async def status(call: Any) -> int:
 
 
 @case()
-async def the_server_is_live_and_ready(place: Place) -> None:
+async def the_server_is_live_and_ready(addresses: Addresses) -> None:
     async with connected() as client:
-        assert await client.is_server_live(f"http://{place.open}")
-        assert await client.is_server_ready(f"http://{place.open}")
+        assert await client.is_server_live(f"http://{addresses.open}")
+        assert await client.is_server_ready(f"http://{addresses.open}")
 
 
 @case()
-async def a_model_is_ready_and_an_unknown_one_is_not(place: Place) -> None:
+async def a_model_is_ready_and_an_unknown_one_is_not(addresses: Addresses) -> None:
     async with connected() as client:
-        assert await client.is_model_ready(f"http://{place.open}", "simple")
-        assert not await client.is_model_ready(f"http://{place.open}", "nobody")
+        assert await client.is_model_ready(f"http://{addresses.open}", "simple")
+        assert not await client.is_model_ready(f"http://{addresses.open}", "nobody")
 
 
 @case()
-async def json_is_answered(place: Place) -> None:
+async def json_is_answered(addresses: Addresses) -> None:
     async with connected() as client:
-        answer = await client.infer(f"http://{place.open}", simple(), model_name="simple")
+        answer = await client.infer(f"http://{addresses.open}", simple(), model_name="simple")
     assert (answer.id, answer.model_name) == ("mine", "simple")
     added(both(answer))
 
 
 @case()
-async def a_plain_dictionary_is_answered(place: Place) -> None:
+async def a_plain_dictionary_is_answered(addresses: Addresses) -> None:
     async with connected() as client:
         body, _ = simple().to_rest()
-        added(both(await client.infer(f"http://{place.open}", body, model_name="simple")))
+        added(both(await client.infer(f"http://{addresses.open}", body, model_name="simple")))
 
 
 @case()
-async def binary_tensors_are_answered(place: Place) -> None:
+async def binary_tensors_are_answered(addresses: Addresses) -> None:
     async with connected() as client:
-        answer = await client.infer(f"http://{place.open}", simple(binary=True), model_name="simple")
+        answer = await client.infer(f"http://{addresses.open}", simple(binary=True), model_name="simple")
     added(both(answer))
 
 
 @case()
-async def binary_outputs_are_answered(place: Place) -> None:
+async def binary_outputs_are_answered(addresses: Addresses) -> None:
     chosen = [RequestedOutput("OUTPUT0", {"binary_data": True}), RequestedOutput("OUTPUT1", {"binary_data": False})]
     async with connected() as client:
         request = simple(binary=True, request_outputs=chosen)
-        added(both(await client.infer(f"http://{place.open}", request, model_name="simple")))
+        added(both(await client.infer(f"http://{addresses.open}", request, model_name="simple")))
 
 
 @case()
-async def numbers_of_every_type_come_back(place: Place) -> None:
+async def numbers_of_every_type_come_back(addresses: Addresses) -> None:
     async with connected() as client:
         for datatype, array in NUMBERS.items():
             request = asked(f"identity_{datatype.lower()}", ("INPUT0", datatype, array), binary=True)
             request.parameters = {"binary_data_output": True}
-            answer = await client.infer(f"http://{place.open}", request, model_name=request.model_name)
+            answer = await client.infer(f"http://{addresses.open}", request, model_name=request.model_name)
             same(answer.outputs[0].as_numpy(), array)
 
 
 @case()
-async def strings_come_back(place: Place) -> None:
+async def strings_come_back(addresses: Addresses) -> None:
     async with connected() as client:
         request = asked("identity_bytes", ("INPUT0", "BYTES", WORDS))
-        answer = await client.infer(f"http://{place.open}", request, model_name="identity_bytes")
+        answer = await client.infer(f"http://{addresses.open}", request, model_name="identity_bytes")
     same(encoded(answer.outputs[0].as_numpy()), encoded(WORDS))
 
 
 @case()
-async def parameters_are_taken(place: Place) -> None:
+async def parameters_are_taken(addresses: Addresses) -> None:
     async with connected() as client:
         request = simple(parameters={"priority": 1, "tenant": "a"})
-        added(both(await client.infer(f"http://{place.open}", request, model_name="simple")))
+        added(both(await client.infer(f"http://{addresses.open}", request, model_name="simple")))
 
 
 @case()
-async def an_encrypted_connection_is_taken(place: Place) -> None:
-    async with connected(verify=place.authority) as client:
-        added(both(await client.infer(f"https://{place.tls}", simple(), model_name="simple")))
+async def an_encrypted_connection_is_taken(addresses: Addresses) -> None:
+    async with connected(verify=addresses.authority) as client:
+        added(both(await client.infer(f"https://{addresses.tls}", simple(), model_name="simple")))
 
 
 @case()
-async def a_unix_socket_is_taken(place: Place) -> None:
-    async with connected(transport=httpx.AsyncHTTPTransport(uds=place.socket)) as client:
+async def a_unix_socket_is_taken(addresses: Addresses) -> None:
+    async with connected(transport=httpx.AsyncHTTPTransport(uds=addresses.socket)) as client:
         added(both(await client.infer("http://localhost", simple(), model_name="simple")))
 
 
 @case()
-async def wrong_requests_are_refused(place: Place) -> None:
+async def wrong_requests_are_refused(addresses: Addresses) -> None:
     async with connected() as client:
-        url = f"http://{place.open}"
+        url = f"http://{addresses.open}"
         assert await status(client.infer(url, simple(), model_name="nobody")) == 404
         wrong = asked("simple", ("INPUT0", "INT32", A))
         assert await status(client.infer(url, wrong, model_name="simple")) == 400
 
 
 @case(skipped="the V1 protocol (`:predict`): the promise is the V2 protocol, which KServe recommends")
-async def the_v1_protocol_is_answered(place: Place) -> None: ...
+async def the_v1_protocol_is_answered(addresses: Addresses) -> None: ...

@@ -1,4 +1,4 @@
-"""tritonclient's two clients, which differ in small ways, spoken to as one. The differences live here and nowhere else."""
+"""One interface over tritonclient's two clients, which differ in small ways."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from conformance.cases.tensors import A, B
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from conformance.addresses import Addresses
     from conformance.cases.tensors import Array
-    from conformance.place import Place
 
 GRPC_OF_HTTP = {
     "400": "INVALID_ARGUMENT",
@@ -30,32 +30,32 @@ GRPC_OF_HTTP = {
 NAMED = [("grpc.default_authority", "localhost")]
 
 
-def client_of(place: Place) -> Any:
+def client_of(addresses: Addresses) -> Any:
     """The module of the protocol."""
-    return tritonclient.http if place.flavour == "http" else tritonclient.grpc
+    return tritonclient.http if addresses.flavour == "http" else tritonclient.grpc
 
 
 @contextmanager
-def connected(place: Place, address: str = "", **more: Any) -> Iterator[Any]:
+def connected(addresses: Addresses, address: str = "", **more: Any) -> Iterator[Any]:
     """A client of the open server, unless another is named."""
-    with client_of(place).InferenceServerClient(address or place.open, **more) as client:
+    with client_of(addresses).InferenceServerClient(address or addresses.open, **more) as client:
         yield client
 
 
-def told(place: Place) -> dict[str, Any]:
+def told(addresses: Addresses) -> dict[str, Any]:
     """What makes gRPC answer in the shape that HTTP has."""
-    return {"as_json": True} if place.flavour == "grpc" else {}
+    return {"as_json": True} if addresses.flavour == "grpc" else {}
 
 
-def tensor(place: Place, name: str, array: Array, datatype: str = "") -> Any:
+def tensor(addresses: Addresses, name: str, array: Array, datatype: str = "") -> Any:
     """An input with its values."""
-    given = client_of(place).InferInput(name, list(array.shape), datatype or np_to_triton_dtype(array.dtype))
+    given = client_of(addresses).InferInput(name, list(array.shape), datatype or np_to_triton_dtype(array.dtype))
     return given.set_data_from_numpy(array)
 
 
-def simple_inputs(place: Place, a: Array = A, b: Array = B) -> list[Any]:
+def simple_inputs(addresses: Addresses, a: Array = A, b: Array = B) -> list[Any]:
     """The two inputs of `simple`."""
-    return [tensor(place, "INPUT0", a), tensor(place, "INPUT1", b)]
+    return [tensor(addresses, "INPUT0", a), tensor(addresses, "INPUT1", b)]
 
 
 def both_outputs(result: Any) -> tuple[Any, Any]:
@@ -63,9 +63,9 @@ def both_outputs(result: Any) -> tuple[Any, Any]:
     return result.as_numpy("OUTPUT0"), result.as_numpy("OUTPUT1")
 
 
-def outputs(place: Place, *names: str, **more: Any) -> list[Any]:
+def outputs(addresses: Addresses, *names: str, **more: Any) -> list[Any]:
     """Outputs that are asked for."""
-    return [client_of(place).InferRequestedOutput(name, **more) for name in names]
+    return [client_of(addresses).InferRequestedOutput(name, **more) for name in names]
 
 
 def listed(answer: Any, key: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Arrays that the cases send, and how they compare what comes back: bit for bit. NumPy only."""
+"""Arrays that the cases send, compared bit for bit with the replies. NumPy only."""
 
 from __future__ import annotations
 

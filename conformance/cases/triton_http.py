@@ -1,4 +1,4 @@
-"""tritonclient's HTTP client: what only HTTP has: JSON data, mixed bodies, bodies made and read without a client, TLS."""
+"""tritonclient's HTTP client: JSON data, mixed bodies, bodies built and parsed by hand, TLS."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from conformance.addresses import Addresses
     from conformance.cases.tensors import Array
-    from conformance.place import Place
 
 
 def given(name: str, array: Array, datatype: str, *, binary: bool) -> Any:
@@ -28,11 +28,11 @@ def simple_inputs(*binary: bool) -> list[Any]:
     return [given(name, array, "INT32", binary=as_binary) for name, array, as_binary in pairs]
 
 
-def trusting(place: Place, *shown: str) -> Callable[[], ssl.SSLContext]:
+def trusting(addresses: Addresses, *shown: str) -> Callable[[], ssl.SSLContext]:
     """What makes a context that trusts the run's authority and shows these files."""
 
     def made() -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=place.authority)
+        context = ssl.create_default_context(cafile=addresses.authority)
         if shown:
             context.load_cert_chain(*shown)
         return context
@@ -41,8 +41,8 @@ def trusting(place: Place, *shown: str) -> Callable[[], ssl.SSLContext]:
 
 
 @case()
-def numbers_travel_as_json(place: Place) -> None:
-    with connected(place.with_flavour("http")) as client:
+def numbers_travel_as_json(addresses: Addresses) -> None:
+    with connected(addresses.with_flavour("http")) as client:
         for datatype, array in NUMBERS.items():
             if datatype != "FP16":
                 asked = [tritonclient.http.InferRequestedOutput("OUTPUT0", binary_data=False)]
@@ -52,35 +52,35 @@ def numbers_travel_as_json(place: Place) -> None:
 
 
 @case()
-def half_precision_as_json_is_refused(place: Place) -> None:
+def half_precision_as_json_is_refused(addresses: Addresses) -> None:
     body = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP16","data":[0.5]}]}'
-    with connected(place.with_flavour("http")) as client:
+    with connected(addresses.with_flavour("http")) as client:
         reply = client._post("v2/models/identity_fp16/infer", body, None, None)
     assert reply.status_code == 400, f"{reply.status_code}"
 
 
 @case()
-def strings_travel_as_json(place: Place) -> None:
-    with connected(place.with_flavour("http")) as client:
+def strings_travel_as_json(addresses: Addresses) -> None:
+    with connected(addresses.with_flavour("http")) as client:
         asked = [tritonclient.http.InferRequestedOutput("OUTPUT0", binary_data=False)]
         result = client.infer("identity_bytes", [given("INPUT0", WORDS, "BYTES", binary=False)], outputs=asked)
     same(encoded(result.as_numpy("OUTPUT0")), encoded(WORDS))
 
 
 @case()
-def one_request_may_mix_json_and_binary(place: Place) -> None:
-    with connected(place.with_flavour("http")) as client:
+def one_request_may_mix_json_and_binary(addresses: Addresses) -> None:
+    with connected(addresses.with_flavour("http")) as client:
         for first, second in ((True, False), (False, True)):
             added(both_outputs(client.infer("simple", simple_inputs(first, second))))
 
 
 @case()
-def one_answer_may_mix_json_and_binary(place: Place) -> None:
+def one_answer_may_mix_json_and_binary(addresses: Addresses) -> None:
     asked = [
         tritonclient.http.InferRequestedOutput("OUTPUT0", binary_data=False),
         tritonclient.http.InferRequestedOutput("OUTPUT1", binary_data=True),
     ]
-    with connected(place.with_flavour("http")) as client:
+    with connected(addresses.with_flavour("http")) as client:
         result = client.infer("simple", simple_inputs(True, True), outputs=asked)
     added(both_outputs(result))
     assert "data" in result.get_output("OUTPUT0")
@@ -88,10 +88,10 @@ def one_answer_may_mix_json_and_binary(place: Place) -> None:
 
 
 @case()
-def a_body_can_be_made_and_read_without_a_client(place: Place) -> None:
+def a_body_can_be_made_and_read_without_a_client(addresses: Addresses) -> None:
     http = tritonclient.http.InferenceServerClient
     body, length = http.generate_request_body(simple_inputs(True, True))
-    with connected(place.with_flavour("http")) as client:
+    with connected(addresses.with_flavour("http")) as client:
         headers = {"Inference-Header-Content-Length": str(length)}
         reply = client._post("v2/models/simple/infer", body, headers, None)
         assert reply.status_code == 200
@@ -101,34 +101,38 @@ def a_body_can_be_made_and_read_without_a_client(place: Place) -> None:
 
 
 @case()
-def query_parameters_and_headers_of_ones_own_are_ignored(place: Place) -> None:
-    with connected(place.with_flavour("http")) as client:
+def query_parameters_and_headers_of_ones_own_are_ignored(addresses: Addresses) -> None:
+    with connected(addresses.with_flavour("http")) as client:
         assert client.is_server_live(query_params={"test_1": 1, "test_2": 2})
         result = client.infer("simple", simple_inputs(True, True), headers={"x": "1"}, query_params={"y": "2"})
         added(both_outputs(result))
 
 
 @case(skipped="BYTES that are not UTF-8: ONNX defines its strings as UTF-8, so other bytes are refused with 400, in words")
-def bytes_that_are_no_text_come_back_as_they_went(place: Place) -> None: ...
+def bytes_that_are_no_text_come_back_as_they_went(addresses: Addresses) -> None: ...
 
 
 @case()
-def a_connection_may_be_encrypted(place: Place) -> None:
-    with connected(place.with_flavour("http"), place.tls, ssl=True, ssl_context_factory=trusting(place)) as client:
+def a_connection_may_be_encrypted(addresses: Addresses) -> None:
+    with connected(
+        addresses.with_flavour("http"), addresses.tls, ssl=True, ssl_context_factory=trusting(addresses)
+    ) as client:
         assert client.is_server_ready()
         added(both_outputs(client.infer("simple", simple_inputs(True, True))))
 
 
 @case()
-def a_caller_may_show_a_certificate(place: Place) -> None:
-    trust = trusting(place, place.caller_certificate, place.caller_key)
-    with connected(place.with_flavour("http"), place.mutual_tls, ssl=True, ssl_context_factory=trust) as client:
+def a_caller_may_show_a_certificate(addresses: Addresses) -> None:
+    trust = trusting(addresses, addresses.caller_certificate, addresses.caller_key)
+    with connected(addresses.with_flavour("http"), addresses.mutual_tls, ssl=True, ssl_context_factory=trust) as client:
         added(both_outputs(client.infer("simple", simple_inputs(True, True))))
 
 
 @case()
-def a_caller_without_a_certificate_is_turned_away_where_one_is_required(place: Place) -> None:
-    with connected(place.with_flavour("http"), place.mutual_tls, ssl=True, ssl_context_factory=trusting(place)) as client:
+def a_caller_without_a_certificate_is_turned_away_where_one_is_required(addresses: Addresses) -> None:
+    with connected(
+        addresses.with_flavour("http"), addresses.mutual_tls, ssl=True, ssl_context_factory=trusting(addresses)
+    ) as client:
         try:
             client.is_server_live()
         except ssl.SSLCertVerificationError:  # ours to trust, not the server's refusal
@@ -139,8 +143,8 @@ def a_caller_without_a_certificate_is_turned_away_where_one_is_required(place: P
 
 
 @case()
-def a_refusal_says_why(place: Place) -> None:
-    with connected(place.with_flavour("http")) as client:
+def a_refusal_says_why(addresses: Addresses) -> None:
+    with connected(addresses.with_flavour("http")) as client:
         status, text = refused(lambda: client.infer("nobody", simple_inputs(True, True)))
     assert status == "NOT_FOUND"
     assert "nobody" in text

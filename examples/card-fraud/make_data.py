@@ -1,4 +1,4 @@
-"""Makes card payments from a seed: 1,500 cards, three weeks, and stolen cards that are used up quickly and far away.
+"""Makes card payments from a seed: 1,500 cards, three weeks, and stolen cards that are drained quickly and far away.
 
 Writes made/payments.csv with every field, the features as they were at that moment, and whether it was fraud; and
 made/cards.csv with what is known of each card. Nothing here is about real people.

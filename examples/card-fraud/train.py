@@ -1,4 +1,4 @@
-"""Fits the spec's transforms, trains 300 trees on what they give, and writes the model and what explains it.
+"""Fits the spec's transforms, trains 300 trees on their columns, and writes the model and its explanation.
 
 The columns are made by the spec's own transforms, so that training and serving cannot drift apart.
 """

@@ -1,4 +1,4 @@
-"""Makes loans from a seed: who asked for what, and whether it was paid back. Nothing here is about real people.
+"""Makes loans from a seed: applications, and whether they were paid back. No real people are involved.
 
 Writes made/loans.csv with every field of the spec, its computed feature, and `defaulted`.
 """

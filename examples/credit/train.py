@@ -1,4 +1,4 @@
-"""Trains trees whose direction is fixed where a lender must be able to defend it, and writes what explains them.
+"""Trains trees with monotonic constraints where a lender must justify the direction, and writes their explanation.
 
 More income never hurts an applicant, one more late payment never helps: no reason that is told can be the wrong way round.
 """

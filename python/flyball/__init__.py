@@ -1,6 +1,6 @@
 """flyball: serve ONNX models as governed decisions.
 
-The public names, imported when first used: `import flyball` alone costs nothing, so that `flyball serve` starts fast.
+The public names, imported on first use: `import flyball` alone is cheap, so that `flyball serve` starts fast.
 """
 
 from __future__ import annotations

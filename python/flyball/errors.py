@@ -1,7 +1,7 @@
-"""One tree of errors under `FlyballError`; each has a stable `code` and the exit code of the command line.
+"""All errors, under `FlyballError`; each has a stable `code` and the command line's exit code.
 
-The table below repeats, for Python, the one in `crates/core/src/fault.rs`: fault kind to class. An HTTP status, a gRPC
-status and the JSON of `_native.NativeError` all end here. Must not know transports: it is given plain values.
+The table below mirrors `crates/core/src/fault.rs` for Python: fault kind to class. HTTP statuses, gRPC statuses and the
+JSON of `_native.NativeError` are all converted here. Must not know transports: it is given plain values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault of a document: `path` in the shared grammar, `found` as it stands there, `allowed` in words."""
+    """One fault of a document: its `path`, the value `found` there, and what is `allowed`."""
 
     path: str
     found: object
@@ -27,37 +27,37 @@ class Fault:
         return f"{self.path or 'document'}: is {_short(self.found)}, allowed: {self.allowed}"
 
     def document(self) -> dict[str, object]:
-        """The form in which a fault crosses the boundary and is printed for machines."""
+        """The fault as JSON, for the native boundary and for machines."""
         return {"path": self.path, "is": self.found, "allowed": self.allowed}
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Fault:
-        """Read the form that `document` writes, and that the native side sends."""
+        """Parse the form that `document` writes, and that the native side sends."""
         return cls(str(document.get("path", "")), document.get("is"), str(document.get("allowed", "")))
 
 
 @dataclass(frozen=True, slots=True)
 class LineFault(Fault):
-    """A fault of a file that people write: `at` is its file and line, `words` say what is wrong there."""
+    """A fault of a file written by people: `at` is its file and line, `text` the message."""
 
     at: str
-    words: str
+    text: str
 
     def __str__(self) -> str:
-        return f"{self.at}  {self.path}   {self.words}" if self.path else f"{self.at}  {self.words}"
+        return f"{self.at}  {self.path}   {self.text}" if self.path else f"{self.at}  {self.text}"
 
     def document(self) -> dict[str, object]:
-        """The form for machines: a fault's, with the place in the file."""
+        """The fault as JSON, with its file and line."""
         return {**Fault.document(self), "at": self.at}
 
 
 class FlyballError(Exception):
-    """Anything that flyball refuses or fails at. `code` is stable; the message is for people."""
+    """Base of all errors. `code` is stable; the message is for people."""
 
     code: str = "unexpected"
     exit_code: ClassVar[int] = 1
     recorded = False
-    """Whether a registry has kept it as a refused act."""
+    """Whether a registry has recorded it as a refused act."""
 
     def __init__(
         self, message: str, *, code: str | None = None, faults: list[Fault] | None = None, next_step: str | None = None
@@ -77,7 +77,7 @@ class FlyballError(Exception):
 
 
 class UsageError(FlyballError):
-    """The command was called in a way that makes no sense."""
+    """The command was called with wrong or missing arguments."""
 
     code = "usage"
     exit_code = 2
@@ -99,14 +99,14 @@ def needing(what: str, *, extra: str) -> Iterator[None]:
 
 
 class RefusedError(FlyballError):
-    """The input, the model or a document was refused; sending it again will not help."""
+    """The input, the model or a document was refused; a retry will not help."""
 
     code = "refused"
     exit_code = 3
 
 
 class InvalidInputError(RefusedError):
-    """A request that the model cannot take, or an answer that the protocol cannot carry."""
+    """A request that the model cannot accept, or an answer that the protocol cannot represent."""
 
     code = "invalid_input"
     row: int | None = None
@@ -120,25 +120,25 @@ class NotFoundError(RefusedError):
 
 
 class KeyConflictError(RefusedError):
-    """The idempotency key was used for another request; a retry sends the same one."""
+    """The idempotency key was used for a different request."""
 
     code = "key_conflict"
 
 
 class HeldError(RefusedError):
-    """A legal hold forbids it, or a hold of that name is in force already."""
+    """A legal hold forbids it, or a hold with that name is already in force."""
 
     code = "held"
 
 
 class UnauthenticatedError(RefusedError):
-    """The server wants to know who is calling, and does not."""
+    """The server requires authentication, and the caller is unknown."""
 
     code = "unauthenticated"
 
 
 class ForbiddenError(RefusedError):
-    """The server knows who is calling, and does not allow this."""
+    """The caller is known but lacks the right."""
 
     code = "forbidden"
 
@@ -150,33 +150,33 @@ class ModelRefusedError(RefusedError):
 
 
 class SnapshotRefusedError(RefusedError):
-    """A snapshot that does not parse or does not check; `faults` has all of its faults."""
+    """A snapshot that does not parse or is invalid; `faults` has all its faults."""
 
     code = "snapshot_refused"
 
 
 class ConfigRefusedError(RefusedError):
-    """A configuration that does not check; `faults` has all of its faults."""
+    """An invalid configuration; `faults` has all its faults."""
 
     code = "invalid_config"
 
 
 class GateRefusedError(FlyballError):
-    """A promise that governance asks for was broken, or not proven; nothing is promoted on it."""
+    """A gate failed or could not be proven; nothing was promoted."""
 
     code = "gate_refused"
     exit_code = 4
 
 
 class EvidenceError(FlyballError):
-    """A journal that does not verify, or a proof that does not hold; `findings` are told before."""
+    """A journal that does not verify, or a proof that does not hold; findings are printed before."""
 
     code = "journal_broken"
     exit_code = 4
 
 
 class SignatureError(FlyballError):
-    """Something signed that is not to be trusted; `reason` is one of the closed list of `flyball.signing.reasons`."""
+    """A signed document that is not trusted; `reason` is one of `flyball.signing.reasons`."""
 
     code = "signature_refused"
     exit_code = 4
@@ -187,44 +187,44 @@ class SignatureError(FlyballError):
 
 
 class UnavailableError(FlyballError):
-    """The server cannot be reached or is leaving, or the model is not ready."""
+    """The server cannot be reached or is shutting down, or the model is not ready."""
 
     code = "unavailable"
     exit_code = 5
 
 
 class LockedError(UnavailableError):
-    """Another process holds the journal, so this one cannot write to it."""
+    """Another process has locked the journal for writing."""
 
     code = "journal_locked"
 
 
 class JournalRefusedError(RefusedError):
-    """A folder that is no journal, a key that does not open it, or a record that is not there."""
+    """A folder that is not a journal, a wrong key, or a missing record."""
 
     code = "journal_refused"
 
 
 class ArtifactRefusedError(RefusedError):
-    """Bytes that are not what their digest says, or a package or bundle file that is not as it should be."""
+    """Bytes that do not match their digest, or an invalid package or bundle file."""
 
     code = "artifact_refused"
 
 
 class ArtifactsUnavailableError(UnavailableError):
-    """The artifact store cannot be reached, is full, or did not answer in time; nothing was half written."""
+    """The artifact store cannot be reached, is full, or timed out; nothing was partially written."""
 
     code = "artifacts_unavailable"
 
 
 class RegistryRefusedError(RefusedError):
-    """A folder that is no registry, an event that has no form, or something that the registry does not have."""
+    """A folder that is not a registry, an invalid event, or something the registry does not have."""
 
     code = "registry_refused"
 
 
 class RegistryConflictError(RefusedError):
-    """Somebody else changed the same name first; the message says who did what, and nothing was changed here."""
+    """Someone else changed the same name first; the message says who did what. Nothing was changed."""
 
     code = "registry_conflict"
 
@@ -236,28 +236,28 @@ class RegistryBrokenError(EvidenceError):
 
 
 class RegistryUnavailableError(UnavailableError):
-    """The registry's database cannot be reached or is busy; where `maybe_kept`, it was lost while it committed."""
+    """The registry's database cannot be reached or is busy; with `maybe_kept`, the connection was lost during a commit."""
 
     code = "registry_unavailable"
     maybe_kept: bool = False
 
 
 class UnreachableError(UnavailableError):
-    """No connection could be made, or it broke before the answer came; `maybe_served` tells these apart."""
+    """The connection failed, or broke before the answer (`maybe_served`)."""
 
     code = "unreachable"
     maybe_served: bool = True
 
 
 class DeadlineError(FlyballError):
-    """The answer did not come in time."""
+    """The deadline passed before the answer."""
 
     code = "deadline_passed"
     exit_code = 6
 
 
 class OverloadedError(FlyballError):
-    """The server refused for load; `retry_after_s` says when to try again, where the server said so."""
+    """The server shed the request; `retry_after_s` is the server's advice, if any."""
 
     code = "in_flight_full"
     exit_code = 7
@@ -265,7 +265,7 @@ class OverloadedError(FlyballError):
 
 
 class ServerFaultError(FlyballError):
-    """The server failed at a request that it should have answered."""
+    """The server failed to answer a valid request."""
 
     code = "run_failed"
     exit_code = 8
@@ -365,7 +365,7 @@ _BY_GRPC_STATUS: dict[str, type[FlyballError]] = {
 
 
 def from_native(text: str) -> FlyballError:
-    """The error that a `_native.NativeError` stands for; text that is no JSON stays readable as it is."""
+    """Convert a `_native.NativeError`; text that is not JSON becomes the message."""
     try:
         document = json.loads(text)
     except ValueError:
@@ -384,7 +384,7 @@ def from_native(text: str) -> FlyballError:
 
 
 def from_http(status: int, message: str, retry_after_s: float | None = None) -> FlyballError:
-    """The error for an HTTP answer that is not 200. Only who refuses for load sends Retry-After with a 503."""
+    """Convert an HTTP error response. A 503 has Retry-After only if the server shed the request."""
     if status in (429, 503) and retry_after_s is not None:
         overloaded = OverloadedError(message)
         overloaded.retry_after_s = retry_after_s
@@ -392,13 +392,13 @@ def from_http(status: int, message: str, retry_after_s: float | None = None) -> 
     kind = _BY_HTTP_STATUS.get(status)
     if kind is None:
         kind = ServerFaultError if status >= 500 else FlyballError
-    return kind(message or f"the server answered {status} without a text", code=_code(kind, message))
+    return kind(message or f"the server returned {status} without a message", code=_code(kind, message))
 
 
 def from_problem(status: int, problem: Mapping[str, Any], retry_after_s: float | None = None) -> FlyballError:
-    """The error for `application/problem+json` (RFC 9457): its type names the kind, its faults the fields."""
+    """Convert `application/problem+json` (RFC 9457): its type is the fault kind, its faults are fields."""
     label = str(problem.get("type") or "").rpartition(":")[2]
-    message = str(problem.get("detail") or problem.get("title") or f"the server answered {status} without a text")
+    message = str(problem.get("detail") or problem.get("title") or f"the server returned {status} without a message")
     kind = _BY_KIND.get(label) or type(from_http(status, message))
     faults = [
         Fault(str(item.get("field", "")), _found(item.get("is")), str(item.get("allowed", "")))
@@ -413,7 +413,7 @@ def from_problem(status: int, problem: Mapping[str, Any], retry_after_s: float |
 
 
 def _found(value: object) -> object:
-    """What stood in a field: sent as the text of its JSON, which may be cut and is then kept as it came."""
+    """The value of a field: sent as JSON text, which is kept as text if it was truncated."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:
@@ -421,13 +421,13 @@ def _found(value: object) -> object:
 
 
 def from_grpc(status: str, message: str) -> FlyballError:
-    """The error for a gRPC status, given by its name."""
+    """Convert a gRPC status, given by name."""
     kind = _BY_GRPC_STATUS.get(status, FlyballError)
-    return kind(message or f"the server answered {status} without a text", code=_code(kind, message))
+    return kind(message or f"the server returned {status} without a message", code=_code(kind, message))
 
 
 def _code(kind: type[FlyballError], message: str) -> str | None:
-    """Two kinds share one status here, and only the text tells which it is."""
+    """Two kinds share one status; only the message distinguishes them."""
     return "version_not_found" if kind is NotFoundError and "has no version" in message else None
 
 

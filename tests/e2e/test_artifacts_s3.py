@@ -161,7 +161,7 @@ def test_a_wrong_secret_is_told_with_what_to_check(
     opened: Callable[..., ObjectStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
-    with pytest.raises(ArtifactsUnavailableError, match="does not let us") as caught:
+    with pytest.raises(ArtifactsUnavailableError, match="no permission to") as caught:
         opened(patience_s=0.5).put_bytes(b"weights")
     assert caught.value.code == "artifacts_forbidden"
     assert "AWS_SECRET_ACCESS_KEY" in str(caught.value.next_step)

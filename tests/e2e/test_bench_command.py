@@ -157,4 +157,4 @@ def test_two_models_are_compared_in_turn_and_two_loads_cannot_be(model: Model, t
     assert {figure["name"] for figure in json.loads(done.stdout)["figures"]} == {"p50", "p99", "rate"}
     mixed = bench("compare", path, "some.json", folder=tmp_path)
     assert mixed.returncode == 2
-    assert "only be compared with a record" in mixed.stderr
+    assert "only be compared with another record" in mixed.stderr

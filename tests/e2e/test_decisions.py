@@ -159,7 +159,7 @@ def _schema():
 def test_a_file_is_not_scored_over_itself(tmp_path):
     rows = tmp_path / "rows.csv"
     rows.write_text("card_id\nc\n")
-    with pytest.raises(fb.errors.RefusedError, match="holds the rows themselves"):
+    with pytest.raises(fb.errors.RefusedError, match="is the input file"):
         score_file(fb.Decision.load(plain(tmp_path)), rows, rows)
     assert rows.read_text() == "card_id\nc\n"
 

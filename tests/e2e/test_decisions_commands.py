@@ -52,7 +52,7 @@ def test_what_is_personal_is_shown_only_where_it_is_asked_for(recorded: tuple[Pa
     (one,) = lines(decisions(place, "query", "--subject", "owner-7", "--reveal", "--json"))
     assert one["revealed"] == {"account": "owner-7", "row": "7"}
     shown = decisions(place, "show", one["id"])
-    assert any("personal  sealed" in line for line in shown.stdout)
+    assert any("personal  encrypted" in line for line in shown.stdout)
     assert not any("owner-7" in line for line in shown.stdout)
     revealed = decisions(place, "show", one["id"], "--reveal")
     assert any("account = owner-7" in line for line in revealed.stdout)

@@ -58,8 +58,8 @@ def test_every_reader_says_erased_without_a_key(server: Server, place: Path, tmp
     shown = decisions("show", first["decision_id"], *where).stdout
     (erased,) = [line for line in shown if line.startswith("  personal  ")]
     assert erased.startswith("  personal  erased 20")
-    assert erased.endswith(", by dpo (not authenticated); see why with --reveal")
-    assert any("sealed; see it with --reveal" in line for line in decisions("show", other["decision_id"], *where).stdout)
+    assert erased.endswith(", by dpo (not authenticated); show the reason with --reveal")
+    assert any("encrypted; show it with --reveal" in line for line in decisions("show", other["decision_id"], *where).stdout)
     rows = decisions("query", "select id, erased from decisions order by seq", "--json", *where).stdout
     assert [json.loads(row)["erased"] for row in rows] == [True, False]
     ending = server.stop()

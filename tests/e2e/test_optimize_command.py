@@ -95,11 +95,11 @@ def test_a_decision_comes_out_as_a_folder_that_serves_and_can_be_registered(tmp_
 def test_what_cannot_be_read_is_told_with_the_way_forward(tmp_path: Path) -> None:
     model = onnx_models.linear(tmp_path)
     for words, told in {
-        ("--data", str(tmp_path / "rows.npz"), "--bound", "inf"): "inf is no finite number",
-        ("--data", str(tmp_path / "rows.npz"), "--threshold", "nan"): "nan is no finite number",
+        ("--data", str(tmp_path / "rows.npz"), "--bound", "inf"): "inf is not a finite number",
+        ("--data", str(tmp_path / "rows.npz"), "--threshold", "nan"): "nan is not a finite number",
         ("--data", str(tmp_path / "none.csv")): "cannot read",
         ("--data", str(model)): "no file of rows",
-        ("--data", str(tmp_path / "rows.npz"), "--budget", "p99"): "is no budget",
+        ("--data", str(tmp_path / "rows.npz"), "--budget", "p99"): "--budget: 'p99' is not valid",
         ("--data", str(tmp_path / "rows.npz"), "--segments", "where"): "lacks where",
     }.items():
         np.savez(tmp_path / "rows.npz", x=np.zeros((5, 4), dtype=np.float32))

@@ -106,7 +106,7 @@ def test_a_refused_model_is_named_by_its_file_with_the_command_that_tells_more(m
     ending = serving.run([*serving.flyball(), "serve", "my models/zip.onnx", "--listen", "127.0.0.1:0"], cwd=tmp_path)
     assert ending.code == 3
     assert "Refused: my models/zip.onnx: " in ending.text
-    assert "look closer:  flyball inspect 'my models/zip.onnx'" in ending.text
+    assert "see the details:  flyball inspect 'my models/zip.onnx'" in ending.text
 
 
 def test_a_decision_that_needs_a_journal_is_refused_with_the_flag_that_gives_one(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Synthetic records of benchmarks: seeded latencies in real histograms, so that reports can be made without a server."""
+"""Synthetic benchmark records: seeded latencies in real histograms, for reports without a server."""
 
 from datetime import UTC, datetime, timedelta
 

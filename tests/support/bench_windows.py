@@ -1,4 +1,4 @@
-"""Windows made from given latencies, with histograms as another implementation of HdrHistogram writes them."""
+"""Windows from given latencies, with histograms written by another HdrHistogram implementation."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""How many of so many draws may come out when each does so with one probability: bounds by exact sums, nothing estimated."""
+"""Exact bounds on the number of successes in independent draws of one probability."""
 
 from fractions import Fraction
 from math import comb

@@ -1,4 +1,4 @@
-"""A small decision for the tests, and the ways to ask for it: JSON or gRPC, through any door.
+"""A small decision for the tests, requested by JSON or gRPC over any transport.
 
 Written from the documents' descriptions, not with flyball's own compiler or client, so that no mistake is shared.
 """

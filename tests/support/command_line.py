@@ -1,4 +1,4 @@
-"""The command line in this process: what a verb says and how it ends, without a new Python for each.
+"""Runs the command line in this process, without a new Python for each verb.
 
 Starting one takes longer than most verbs do. That verbs work as processes of their own is shown by the pages' commands
 (`tests/docs`) and by every test that starts a server.

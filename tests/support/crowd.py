@@ -1,4 +1,4 @@
-"""Neighbours: busy connections that know the right answer to everything they ask.
+"""Busy neighbour connections that verify every answer.
 
 While a test does something else to the server, the crowd keeps it batching and notices any wrong answer.
 """

@@ -1,4 +1,4 @@
-"""A small governed decision for the tests, written as the deployment's document has it, and a way to ask for it.
+"""A small governed decision as a deployment document, and requests for it.
 
 The score is the amount over a thousand, so that a test chooses score, band and guard by the amount alone.
 """

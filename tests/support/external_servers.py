@@ -1,4 +1,4 @@
-"""Other people's servers for tests: skipped where one is missing, unless the environment says that it must be there."""
+"""Third-party servers for tests: skipped if missing, unless the environment requires them."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""A log that the tests write down by hand, in the form in which the reader gives records."""
+"""A handwritten log, in the form in which the reader returns records."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A server whose time stands still until the test moves it: runs, deadlines and waits end when the test says so.
+"""A server with a virtual clock: runs, deadlines and waits end when the test advances it.
 
 Of servers built with the feature `virtual-time`, as `make test` builds them. Sockets keep the system's time.
 """

@@ -1,4 +1,4 @@
-"""A decision whose trees do not ask all of its columns: a window, fitted parameters, rules and reasons, and its rows."""
+"""A decision whose trees do not use all of its columns: a window, fitted parameters, rules, reasons, and rows."""
 
 from __future__ import annotations
 

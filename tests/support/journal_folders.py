@@ -1,4 +1,4 @@
-"""Writes a journal's folder by the format's own page, with nothing of flyball's: what readers are tested against.
+"""Writes a journal's folder from the format's page alone, without flyball: the reference for readers.
 
 No writer of a server behaves so exactly on demand: segments of any length, records of any kind, at any time.
 """

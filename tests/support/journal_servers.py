@@ -1,4 +1,4 @@
-"""Servers with a journal for the tests, disks that are too small, and what their logs say.
+"""Servers with a journal for the tests, disks that are too small, and their logs.
 
 Records are read by the second reader (`tests/reference/journal.py`); `verify` is the command that operators have.
 """

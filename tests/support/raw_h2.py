@@ -1,4 +1,4 @@
-"""gRPC calls made frame by frame, for bodies that no gRPC library would send."""
+"""gRPC calls built frame by frame, for bodies that no gRPC library sends."""
 
 import socket
 import struct

@@ -1,4 +1,4 @@
-"""Events for tests of the registry's storage: bodies that have every key, and ways past its locks."""
+"""Events for tests of the registry's storage: bodies with every key, and writes that bypass its locks."""
 
 import hashlib
 import sqlite3

@@ -1,4 +1,4 @@
-"""Registries for tests: a home with a trust policy, people with keys of their own, and an admin API before it."""
+"""Registries for tests: a home with a trust policy, people with keys, and an admin API in front."""
 
 import atexit
 import contextlib

@@ -1,4 +1,4 @@
-"""A server that follows a registry, with the admin API in a process of its own, for the tests."""
+"""A server that follows a registry, with the admin API in a separate process, for the tests."""
 
 import contextlib
 import subprocess

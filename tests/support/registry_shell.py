@@ -1,4 +1,4 @@
-"""The registry's verbs as a person types them, on a home or over HTTP."""
+"""The registry's verbs as typed on the command line, on a home or over HTTP."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A process that writes to a registry, for tests of several at once and of those that are killed.
+"""A process that writes to a registry, for tests with concurrent and killed writers.
 
 Run:  python -m tests.support.registry_writer race URL ACTOR | pour URL ACTOR
 """

@@ -1,4 +1,4 @@
-"""Where a server's work stands: for tests that must come while a run is under way, or while others are queued."""
+"""The state of a server's work, for tests that need a run in progress or queued requests."""
 
 from pathlib import Path
 

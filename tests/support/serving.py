@@ -1,4 +1,4 @@
-"""Starts real servers for the tests, reads what they print, and always stops them.
+"""Starts real servers for the tests, reads their output, and always stops them.
 
 A test talks to a server only through its sockets, its signals, its stdout and its log: what an operator has.
 """

@@ -1,4 +1,4 @@
-"""Everybody who signs something, for the tests: a trust policy, packages with their bundles, releases, a signed index.
+"""All signers for the tests: a trust policy, packages with their bundles, releases, a signed index.
 
 Keys are made anew for each office. What is wrong in a test is asked for here, so that everything else in it is right.
 """

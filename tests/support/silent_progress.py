@@ -1,4 +1,4 @@
-"""A progress that nobody watches."""
+"""A progress that shows nothing."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ class Silent:
     def begin(self, name: str, total: float) -> Silent:
         return self
 
-    def update(self, completed: float, told: str) -> None:
+    def update(self, completed: float, status: str) -> None:
         pass
 
-    def end(self, told: str) -> None:
+    def end(self, status: str) -> None:
         pass

@@ -1,4 +1,4 @@
-"""A small network, a run of the pipeline on it, and a copy of it that answers otherwise."""
+"""A small network, a pipeline run on it, and a copy with different answers."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from flyball.models.optimize.candidate import judged
+from flyball.models.optimize.candidate import evaluate_candidate
 from flyball.models.optimize.original import Original
-from flyball.models.optimize.pipeline import Found
+from flyball.models.optimize.pipeline import StepResults
 from flyball.models.optimize.rows import read_rows
 from flyball.models.optimize.run import Run
 from flyball.models.optimize.steps.export import EXPORTED, Export
 from flyball.models.optimize.subject import subject_of
-from flyball.models.optimize.work_folder import Work
+from flyball.models.optimize.work_folder import WorkFolder
 from flyball.native.model_runs import Model
 from tests.support import onnx_models
 from tests.support.silent_progress import Silent
@@ -52,21 +52,23 @@ def run_of(tmp_path: Path, model: Path, **changed: Any) -> Run:
     truth = (Model(model).run({"x": rows})["score"][:, 0] > random.random(2000)).astype(np.float64)
     np.savez(tmp_path / "rows.npz", x=rows, label=truth)
     made = read_rows(tmp_path / "rows.npz", subject, Model(model).facts.inputs, labels="label")
-    work = Work(tmp_path / "work")
+    work = WorkFolder(tmp_path / "work")
     with work.held():
         return Run(subject, made, work, **changed)
 
 
-def exported(run: Run) -> Found:
-    found = Found()
+def exported(run: Run) -> StepResults:
+    found = StepResults()
     found.documents["export"] = Export(run).run(found, Silent())
     return found
 
 
-def chosen(run: Run, held_out: Sequence[int] = ()) -> Found:
+def chosen(run: Run, held_out: Sequence[int] = ()) -> StepResults:
     """As after the step that measures; the exported model is the only candidate."""
     found = exported(run)
-    candidate = judged(Original(run), "float32", "as exported", run.work.models / EXPORTED, None, held_out=held_out)
+    candidate = evaluate_candidate(
+        Original(run), "float32", "as exported", run.work.models / EXPORTED, None, held_out=held_out
+    )
     found.documents |= {
         "graph": {"candidates": [candidate.model_dump()]},
         "quantise": {"candidates": []},

@@ -1,4 +1,4 @@
-"""Writes Snapshots to disk for the tests, from the format's description alone.
+"""Writes Snapshots to disk for the tests, from the format's specification alone.
 
 It does not use flyball's own compiler: a second author of the same bytes is what tests a format.
 """

@@ -1,4 +1,4 @@
-"""The ways to ask the server: tongues (JSON, binary, gRPC's forms, shared memory) through doors (TCP, Unix socket, TLS).
+"""All ways to call the server: encodings (JSON, binary, gRPC's forms, shared memory) over TCP, Unix socket and TLS.
 
 Each tongue takes an `Ask` and gives a `Got`, whatever lies between; a new one joins by a line in its table.
 """

@@ -1,4 +1,4 @@
-"""Triton's own Python clients, used as any of their users would; one function for each protocol."""
+"""Triton's own Python clients, one function per protocol."""
 
 import contextlib
 from collections.abc import Iterator

@@ -117,7 +117,7 @@ def test_the_same_versions_make_the_same_bytes(store, versions, file, tmp_path):
 
 
 def test_an_export_replaces_no_file(store, versions, file):
-    with pytest.raises(ArtifactRefusedError, match="is already there"):
+    with pytest.raises(ArtifactRefusedError, match="already exists"):
         transfer.export(store, file, versions, created="2026-11-16T04:00:00Z", sign=sign)
 
 
@@ -197,7 +197,7 @@ def test_an_entry_that_is_no_plain_file_is_refused(file, tmp_path, kind):
     whole[place.offset : place.offset + 512] = entry.tobuf(tarfile.USTAR_FORMAT)
     file.chmod(0o600)
     file.write_bytes(whole)
-    with pytest.raises(ArtifactRefusedError, match="is no plain file"):
+    with pytest.raises(ArtifactRefusedError, match="is not a plain file"):
         opening(file, tmp_path)
 
 
@@ -206,7 +206,7 @@ def test_a_header_that_says_more_than_there_is_makes_nobody_read_it(file, tmp_pa
     entry.size = 7 << 30
     file.chmod(0o600)
     file.write_bytes(entry.tobuf(tarfile.USTAR_FORMAT) + b"{}")
-    with pytest.raises(ArtifactRefusedError, match="no plain file of the size"):
+    with pytest.raises(ArtifactRefusedError, match="not a plain file of the expected size"):
         opening(file, tmp_path)
 
 
@@ -214,7 +214,7 @@ def test_a_header_that_says_more_than_there_is_makes_nobody_read_it(file, tmp_pa
 def test_bytes_behind_the_end_are_refused(file, tmp_path, after):
     file.chmod(0o600)
     file.write_bytes(file.read_bytes() + after)
-    with pytest.raises(ArtifactRefusedError, match="there is more in it"):
+    with pytest.raises(ArtifactRefusedError, match="more entries than it states"):
         opening(file, tmp_path)
 
 

@@ -33,7 +33,7 @@ def changed(found, part, **changes):
 def test_records_of_the_same_make_have_one_caveat_only():
     comparison, caveats = compared(record(windows()), record(windows(seed=1)))
     assert comparison.windows == 6
-    assert caveats == ["measured at different times: what the machine did in between is not in the intervals"]
+    assert caveats == ["measured at different times: the intervals do not cover changes of the machine in between"]
 
 
 def test_a_difference_between_records_is_shown():
@@ -76,22 +76,22 @@ def test_where_a_load_comes_from_and_goes_to_may_differ(plan):
 def test_another_load_is_refused_with_all_that_differs(plan, told):
     with pytest.raises(UsageError) as caught:
         compared(record(windows()), record(windows(plan=plan)))
-    assert caught.value.message == f"the records were made under different loads: {told}"
+    assert caught.value.message == f"the records were measured under different loads: {told}"
 
 
 @pytest.mark.parametrize(
     ("part", "changes", "told"),
     [
-        ("machine", {"cpu_model": "Real CPU"}, "another machine: Imaginary CPU @ 3.1 GHz and Real CPU"),
-        ("machine", {"server_cpus": [0]}, "another number of server cores: 2 and 1"),
-        ("machine", {"server_cpus": None}, "another number of server cores: 2 and none"),
-        ("machine", {"governor": "powersave"}, "another frequency governor: performance and powersave"),
-        ("machine", {"cgroup_cpu_quota": None}, "another cgroup quota: 2.0 and none"),
-        ("machine", {"kernel": "Linux 6.9.0"}, "another kernel: Linux 6.8.0 and Linux 6.9.0"),
-        ("model", {"digest": "sha256:0"}, "another model: sha256:3f9c and sha256:0"),
-        ("payloads", {"digest": "sha256:0"}, "another set of payloads: sha256:77aa and sha256:0"),
-        ("software", {"ort_version": "1.31.0"}, "another ONNX Runtime: 1.30.0 and 1.31.0"),
-        ("software", {"commit": "f"}, "another flyball: 0123456789abcdef and f"),
+        ("machine", {"cpu_model": "Real CPU"}, "different machine: Imaginary CPU @ 3.1 GHz and Real CPU"),
+        ("machine", {"server_cpus": [0]}, "different number of server cores: 2 and 1"),
+        ("machine", {"server_cpus": None}, "different number of server cores: 2 and none"),
+        ("machine", {"governor": "powersave"}, "different frequency governor: performance and powersave"),
+        ("machine", {"cgroup_cpu_quota": None}, "different cgroup quota: 2.0 and none"),
+        ("machine", {"kernel": "Linux 6.9.0"}, "different kernel: Linux 6.8.0 and Linux 6.9.0"),
+        ("model", {"digest": "sha256:0"}, "different model: sha256:3f9c and sha256:0"),
+        ("payloads", {"digest": "sha256:0"}, "different set of payloads: sha256:77aa and sha256:0"),
+        ("software", {"ort_version": "1.31.0"}, "different ONNX Runtime: 1.30.0 and 1.31.0"),
+        ("software", {"commit": "f"}, "different flyball: 0123456789abcdef and f"),
     ],
 )
 def test_what_else_differs_is_told(part, changes, told):
@@ -106,7 +106,7 @@ def test_other_cores_of_the_same_number_are_no_caveat():
 
 def test_a_model_under_another_name_is_told():
     _, caveats = compared(record(windows()), record(windows(plan={"model": "n"})))
-    assert caveats[1:] == ["another model name: m and n"]
+    assert caveats[1:] == ["different model name: m and n"]
 
 
 def test_a_partial_record_is_told():
@@ -119,12 +119,12 @@ def test_windows_that_ended_early_are_left_out_and_counted():
     cut = windows(2, median_us=90_000.0, ended_early="stopped")
     comparison, caveats = compared(record([*windows(5), *cut]), record(windows(5)))
     assert comparison.windows == 5
-    assert caveats[1:] == ["left out of a.json: 2 of 7 windows, which ended early"]
+    assert caveats[1:] == ["a.json: skipped 2 of 7 windows, which ended early"]
     assert max(figure.a for figure in comparison.figures) < 1000.0
 
 
 def test_windows_that_ended_early_do_not_count_as_enough():
-    with pytest.raises(UsageError, match="needs 5 windows of each side, there are 4"):
+    with pytest.raises(UsageError, match="needs 5 windows per side, found 4"):
         compared(record([*windows(4), *windows(1, ended_early="stopped")]), record(windows()))
 
 

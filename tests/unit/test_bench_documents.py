@@ -53,9 +53,9 @@ def test_the_published_scenarios_are_all_there_is():
 
 def test_an_unknown_name_lists_the_known_ones_and_guesses():
     error = refused("fraud-gdbt")
-    assert "built in are fraud-gbdt, fraud-mlp-12mb, vision-cnn-int8" in error.message
+    assert "built in: fraud-gbdt, fraud-mlp-12mb, vision-cnn-int8" in error.message
     assert error.next_step == "did you mean fraud-gbdt?"
-    assert refused("zzz").next_step == "for a file, write its suffix:  zzz.yaml"
+    assert refused("zzz").next_step == "for a file, include its suffix:  zzz.yaml"
     assert error.code == "scenario_refused"
 
 
@@ -91,7 +91,7 @@ concurrency: {connections: [1, 0]}
     error = refused("slow.yaml")
     assert str(error).splitlines() == [
         "slow.yaml has 6 faults",
-        "  slow.yaml:3  model.mak   is no key here; did you mean make?",
+        "  slow.yaml:3  model.mak   is an unknown key; did you mean make?",
         "  slow.yaml:4  slo.p99_ms   stands twice; the first is in line 4",
         "  slow.yaml:5  arrivals   is [1]; allowed: an object of kind, seed, burst, trace_file",
         "  slow.yaml:8  steady.rate_per_s   is -3; allowed: a number above 0, to 1000000",
@@ -148,12 +148,12 @@ def test_a_rule_that_joins_keys_is_told_in_its_own_words(written):
         (
             {"slo": {"p99_ms": 1000}},
             "slo.p99_ms   timeout_ms (1000) must be above slo.p99_ms (1000), "
-            "or requests that nobody answers look like kept promises",
+            "or unanswered requests would count as within the SLO",
         ),
         (
             {"timeout_ms": 5},
             "timeout_ms   timeout_ms (5) must be above slo.p99_ms (5), "
-            "or requests that nobody answers look like kept promises; slo.p99_ms is in line {p99_ms}",
+            "or unanswered requests would count as within the SLO; slo.p99_ms is in line {p99_ms}",
         ),
         ({"streams": 2}, "streams   streams above 1 need protocol: grpc"),
         (
@@ -163,7 +163,7 @@ def test_a_rule_that_joins_keys_is_told_in_its_own_words(written):
         ({"curve": {}}, "curve   curve needs a search before it, or peak_per_s"),
         (
             {"arrivals": {"kind": "ramp"}, "search": {}},
-            "arrivals.kind   arrivals of kind ramp have no one rate: search and curve need another kind; "
+            "arrivals.kind   arrivals of kind ramp have no single rate: search and curve need another kind; "
             "search is in line {search}",
         ),
     ],
@@ -244,7 +244,7 @@ def test_no_key_of_any_document_takes_a_value_of_another_type_or_answers_in_fore
         wrong = 5 if schema["type"] in ("string", "object", "array") else "5"
         faults = {fault.path: fault for fault in refused(written(at_place(good, place, wrong)), read).faults}
         fault = faults[".".join(place)]
-        assert fault.words == f"is {json.dumps(wrong)}; allowed: {in_words(schema)}"
+        assert fault.text == f"is {json.dumps(wrong)}; allowed: {in_words(schema)}"
         seen += 1
     assert seen >= 17
 
@@ -300,7 +300,7 @@ def test_what_is_no_number_in_yaml_1_2_is_none_here(written, text):
 
 
 def test_a_file_larger_than_a_mebibyte_is_refused(written):
-    assert "larger than 1 MiB" in refused(written("#" * 2**20 + "\n")).message
+    assert "limit of 1 MiB" in refused(written("#" * 2**20 + "\n")).message
 
 
 def test_a_file_that_is_not_text_is_refused(tmp_path):
@@ -327,7 +327,7 @@ def test_paths_in_a_document_are_relative_to_it(tmp_path):
 
 def test_a_path_that_leads_nowhere_is_a_fault_beside_the_others(written):
     assert told(written("scenario: s\nmodel: {path: no.onnx}\nslo: {p99_ms: 0}\nsteady: {rate_per_s: 5}\n")) == [
-        'slow.yaml:2  model.path   is "no.onnx"; there is no file no.onnx',
+        'slow.yaml:2  model.path   is "no.onnx"; file no.onnx does not exist',
         "slow.yaml:3  slo.p99_ms   is 0; allowed: a number above 0, to 60000",
     ]
 
@@ -337,7 +337,7 @@ def test_a_contract_is_read_and_refused_under_its_own_code(written):
     assert (contract.model, contract.p99_ms, contract.arrivals) == ("fraud", 5, "poisson")
     error = refused(written({**CONTRACT, "p99": 5}, "slo.yaml"), read_contract)
     assert error.code == "contract_refused"
-    assert [fault.words for fault in error.faults] == ["is no key here; did you mean p99_ms?"]
+    assert [fault.text for fault in error.faults] == ["is an unknown key; did you mean p99_ms?"]
 
 
 def expected_rows(root, here, prefix=(), defaults=None):

@@ -130,7 +130,7 @@ def test_limits_of_version_2_come_from_the_extension(root, monkeypatch):
         ({"server_cpus": [0], "generator_cpus": None}, ["shares cores with the server (0)"]),
         ({"server_cpus": None, "generator_cpus": None}, []),
         ({"cgroup_cpu_quota": 3.0}, []),
-        ({"cgroup_cpu_quota": 0.5}, ["the time of 0.5 cores to 3"]),
+        ({"cgroup_cpu_quota": 0.5}, ["limits 3 to the time of 0.5 cores"]),
         ({"virtualisation": "virtual machine (xen)"}, []),
         ({"governor": "powersave", "cgroup_cpu_quota": 1}, ["powersave", "raise its CPU limit"]),
     ],

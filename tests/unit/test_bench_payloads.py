@@ -92,12 +92,12 @@ def test_made_up_bytes_are_pixels_and_other_whole_numbers_are_categories_that_ex
 def test_made_up_rows_are_distinct_as_long_as_the_signature_has_others(tmp_path):
     notes = []
     model = echo_model(tmp_path / "m.onnx", ("BOOL", ["n", 5]))
-    made = payloads_for(PayloadSource(count=16), model, HERE, told=notes.append)
+    made = payloads_for(PayloadSource(count=16), model, HERE, note=notes.append)
     assert len(set(made.splitlines())) == 16
     assert notes == []
-    made = payloads_for(PayloadSource(count=100), model, HERE, told=notes.append)
+    made = payloads_for(PayloadSource(count=100), model, HERE, note=notes.append)
     distinct = len(set(made.splitlines()))
-    assert notes == [f"only {distinct} of 100 payloads are distinct: the signature has hardly more"]
+    assert notes == [f"only {distinct} of 100 payloads are distinct: the signature allows few values"]
     assert 28 <= distinct <= 32
 
 
@@ -127,13 +127,13 @@ def test_the_makers_rows_are_the_payloads_of_its_model(tmp_path):
 
 
 def test_a_model_without_a_maker_has_no_makers_rows(mlp):
-    with pytest.raises(UsageError, match="the model has none"):
+    with pytest.raises(UsageError, match="the model has no maker"):
         payloads_for(PayloadSource(source="maker"), mlp, HERE)
 
 
 def test_a_pool_that_would_fill_the_memory_is_refused(mlp, monkeypatch):
     monkeypatch.setattr(payloads, "_BYTES_MAX", 1000)
-    with pytest.raises(RefusedError, match="MiB already") as caught:
+    with pytest.raises(RefusedError, match="payloads already have") as caught:
         payloads_for(PayloadSource(count=100), mlp, HERE)
     assert caught.value.next_step == "lower payloads.count"
 
@@ -171,7 +171,7 @@ def test_a_row_that_the_model_cannot_run_is_named(tmp_path):
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), model)
     (tmp_path / "rows.csv").write_text("x\n9\n")
     source = PayloadSource(source="file", file=str(tmp_path / "rows.csv"), count=1)
-    with pytest.raises(RefusedError, match=r"the model cannot run payload 1: .*out of"):
+    with pytest.raises(RefusedError, match=r"the model fails on payload 1: .*out of"):
         payloads_for(source, model, HERE)
 
 
@@ -179,14 +179,14 @@ def test_a_server_elsewhere_tells_its_signature_and_no_answers():
     notes = []
     with V2Server() as server:
         server.metadata["inputs"] = [{"name": "rows", "datatype": "FP32", "shape": [-1, 12]}]
-        made = payloads_for_server(PayloadSource(count=3), server.url, "fraud", told=notes.append)
+        made = payloads_for_server(PayloadSource(count=3), server.url, "fraud", note=notes.append)
         by_maker = payloads_for_server(
             PayloadSource(source="maker", count=3, seed=1), server.url, "fraud", maker="fraud-gbdt"
         )
         assert server.seen[0][0] == "/v2/models/fraud"
     assert [row["rows"].shape for row in rows_of(made)] == [(1, 12)] * 3
     assert all(json.loads(line)["outputs"] is None for line in made.splitlines())
-    assert notes == ["the answers are not checked"]
+    assert notes == ["answers are not checked"]
     assert rows_of(by_maker)[2]["rows"].tobytes() == fraud.fraud_rows(3, seed=1)[0][2].tobytes()
 
 
@@ -198,7 +198,7 @@ def test_a_server_that_does_not_know_the_model_is_told_as_such():
 
 
 def test_a_server_that_tells_no_inputs_is_refused():
-    with V2Server() as server, pytest.raises(ModelRefusedError, match="tells no inputs of the model 'm'"):
+    with V2Server() as server, pytest.raises(ModelRefusedError, match="reports no inputs for the model 'm'"):
         payloads_for_server(PayloadSource(), server.url, "m")
 
 
@@ -352,10 +352,10 @@ BAD_ROWS = [
     ("r.csv", "a,b,c\n1,nan,3\n", FIELDS, ":2: column 'b' is NaN; allowed: a finite number"),
     ("r.csv", "a,b,c\n1,1e39,3\n", FIELDS, ":2: column 'b' is 1e+39; allowed: a finite number"),
     ("r.csv", "a,b,c\n1,1_0,3\n", FIELDS, ":2: column 'b' is \"1_0\""),
-    ("r.csv", "a,b,c\n1,2\n", FIELDS, ":2 has 2 cells, and the header 3"),
-    ("r.csv", "a,b,a\n1,2,3\n", FIELDS, "the column 'a' stands twice"),
-    ("r.csv", 'a,b,c\n1,"2"x,3\n', FIELDS, ":2 is no CSV"),
-    ("r.csv", "a,b\n1,2\n", FIELDS, "has 2 columns, and the input 'input' takes 3"),
+    ("r.csv", "a,b,c\n1,2\n", FIELDS, ":2 has 2 cells, but the header has 3"),
+    ("r.csv", "a,b,a\n1,2,3\n", FIELDS, "duplicate column 'a'"),
+    ("r.csv", 'a,b,c\n1,"2"x,3\n', FIELDS, ":2 is not CSV"),
+    ("r.csv", "a,b\n1,2\n", FIELDS, "has 2 columns, but the input 'input' takes 3"),
     ("r.csv", "a,b,c\n", FIELDS, "has no rows"),
     ("r.csv", "", FIELDS, "has no rows"),
     ("r.csv", "amount,count\n1,2\n", MIXED, "columns must be named after the inputs, which are 'amount' [-1, 1]"),
@@ -369,11 +369,11 @@ BAD_ROWS = [
     ("r.jsonl", '{"input": [1, 2]}\n', FIELDS, "has shape [2]; allowed: [-1, 3]"),
     ("r.jsonl", '{"input": [[1, 2, 3], [4]]}\n', FIELDS, "has lists of different lengths"),
     ("r.jsonl", '{"a": 1, "b": [2], "c": 3}\n', FIELDS, "column 'b' has a list"),
-    ("r.jsonl", '\n{"input": \n', FIELDS, ":2 is no JSON"),
-    ("r.jsonl", "[1, 2, 3]\n", FIELDS, ":1 is no object"),
+    ("r.jsonl", '\n{"input": \n', FIELDS, ":2 is not JSON"),
+    ("r.jsonl", "[1, 2, 3]\n", FIELDS, ":1 is not an object"),
     ("r.jsonl", '{"inputs": [{"name": "input", "data": [1]}]}', FIELDS, "an entry of 'inputs' has no datatype"),
-    ("r.txt", "1 2 3\n", FIELDS, "is no file of rows by its name"),
-    ("r.parquet", "PAR1", FIELDS, "is no Parquet file"),
+    ("r.txt", "1 2 3\n", FIELDS, "is not a supported file of rows"),
+    ("r.parquet", "PAR1", FIELDS, "is not a Parquet file"),
 ]
 
 
@@ -389,12 +389,12 @@ def test_a_bad_row_is_told_with_its_place_and_what_is_allowed(tmp_path, name, co
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"name": "other"}, 'the model has no input "other"; its inputs are input'),
-        ({"name": ["input"]}, 'the model has no input ["input"]'),
+        ({"name": "other"}, 'unknown input "other"; the model\'s inputs are input'),
+        ({"name": ["input"]}, 'unknown input ["input"]'),
         ({"datatype": "FP64"}, "input 'input' is \"FP64\"; allowed: FP32"),
         ({"shape": [1, 4]}, "has shape [1, 4]; allowed: [-1, 3]"),
         ({"shape": [2, 3]}, "3 values do not fill the shape [2, 3]"),
-        ({"shape": "wide"}, '"wide" is no shape'),
+        ({"shape": "wide"}, '"wide" is not a shape'),
         ({"data": [1, 2, "x"]}, "input 'input' is \"x\""),
     ],
 )

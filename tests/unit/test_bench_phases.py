@@ -21,7 +21,7 @@ class Pretended(Measurement):
         self._script = script or {}
         self._random = np.random.default_rng(1)
 
-    def window(self, subject, phase, plan, *, repeat=0, told=None):
+    def window(self, subject, phase, plan, *, repeat=0, progress=None):
         rate = plan.arrivals.rate_per_s or 1.5 * LIMIT
         blocks = np.split(self._random.lognormal(0, 0.2, 1000) * (300 if rate <= LIMIT else 30_000), 20)
         changes = self._script.get(len(self.record.windows), {})
@@ -84,7 +84,7 @@ def test_where_the_generator_is_the_limit_the_rate_is_told_as_a_least(tmp_path):
     search, pretended = phases(tmp_path, script={place: {"bottleneck": "busy"} for place in range(3, 60)})
     search.search(repeats=1)
     (kept,) = pretended.record.rates_kept
-    assert kept.note == "the generator was the limit above it"
+    assert kept.note == "the generator was saturated above it"
     assert kept.rate_per_s <= LIMIT
     assert kept.high_per_s is None
 

@@ -55,14 +55,14 @@ def test_the_exit_code_of_a_process_that_ends_by_itself_is_its_own():
 def test_of_what_a_process_wrote_only_the_end_is_read():
     write = r"import os, time; os.write(2, b'early' + b'\n' * 70_000 + b'late')"
     with Process([sys.executable, "-c", f"{write}; print('ready x', flush=True); time.sleep(60)"]) as child:
-        assert child.words() == "late"
+        assert child.stderr_tail() == "late"
 
 
 def test_reading_the_words_does_not_move_where_the_process_writes():
     code = "import os, time; os.write(2, b'one'); print('ready x', flush=True); time.sleep(60)"
     with Process([sys.executable, "-c", code]) as child:
-        assert child.words() == "one"
+        assert child.stderr_tail() == "one"
         assert os.lseek(child._errors.fileno(), 0, os.SEEK_CUR) == 3  # shared with the child
         os.lseek(child._errors.fileno(), 1, os.SEEK_SET)
-        assert child.words() == "one"
+        assert child.stderr_tail() == "one"
         assert os.lseek(child._errors.fileno(), 0, os.SEEK_CUR) == 1

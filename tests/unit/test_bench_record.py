@@ -73,20 +73,20 @@ def test_what_is_not_compressed_under_such_a_name_is_refused(tmp_path, content):
 )
 def test_a_scenario_of_another_type_is_no_record(document, read, changes, where):
     document["scenario"] = scenario(**changes)
-    with pytest.raises(RefusedError, match=f"is no record of a benchmark: {where}"):
+    with pytest.raises(RefusedError, match=f"is not a benchmark record: {where}"):
         read(document)
 
 
 def test_a_record_of_another_format_names_it_and_nothing_else(read):
     with pytest.raises(RefusedError) as caught:
         read({"format": "flyball-bench/7", "windows": "elsewhere"})
-    assert caught.value.message.endswith("r.json was made by another version of flyball (format flyball-bench/7)")
+    assert caught.value.message.endswith("r.json was written by another version of flyball (format flyball-bench/7)")
     assert caught.value.code == "record_refused"
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "5", '{"format": "other/1"}', '{"format": 5}', "[" * 5000])
 def test_what_is_no_record_is_refused_with_the_command_that_makes_one(read, text):
-    with pytest.raises(RefusedError, match="is no record of a benchmark") as caught:
+    with pytest.raises(RefusedError, match="is not a benchmark record") as caught:
         read(text)
     assert caught.value.next_step.startswith("make one:")
 
@@ -102,7 +102,7 @@ def test_a_full_disk_is_one_error_and_leaves_the_last_record_alone(tmp_path, mon
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(FlyballError) as caught:
         record([]).write(path)
-    assert caught.value.message == f"cannot write {path}: No space left on device; the measurement ends here"
+    assert caught.value.message == f"cannot write {path}: No space left on device; the measurement stops"
     assert caught.value.code == "record_not_written"
     assert BenchRecord.read(path) == first
     assert os.listdir(tmp_path) == ["r.json"]
@@ -120,6 +120,6 @@ def test_a_record_is_on_the_disk_before_it_takes_the_place_of_the_last(tmp_path,
 
 def test_a_folder_that_cannot_be_made_is_told_as_well(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(FlyballError, match=r"cannot write .*: .*; the measurement ends here") as caught:
+    with pytest.raises(FlyballError, match=r"cannot write .*: .*; the measurement stops") as caught:
         record([]).write(tmp_path / "file/r.json")
     assert caught.value.code == "record_not_written"

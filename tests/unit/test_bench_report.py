@@ -268,7 +268,7 @@ def test_a_missing_extra_is_told_with_the_command_that_installs_it(module, tmp_p
 def test_a_quantile_with_too_few_answers_beyond_is_a_dash_with_a_note():
     text = terminal(record(steady(repeats=1, count=4000)))
     assert row(text, "flyball")[5] == "—"
-    assert "p99.9 not shown: fewer than 10 answers lie beyond" in text
+    assert "p99.9 not shown: fewer than 10 answers beyond" in text
     assert "not shown" not in terminal(record(steady(repeats=3, count=4000)))
 
 
@@ -277,13 +277,13 @@ def test_a_quantile_with_too_few_answers_beyond_is_a_dash_with_a_note():
     [
         (
             {"host": {"steal_share": 0.071, "load_1m": 2.0}},
-            "took more than 3.0 % of the CPU time in 3 of 3 windows, at most 7.1 %",
+            "CPU steal above 3.0 % in 3 of 3 windows, at most 7.1 %",
         ),
-        ({"warmup": {"used_s": 3.0, "steady": False}}, "not yet steady when warm-up ended in 3 of 3 windows"),
+        ({"warmup": {"used_s": 3.0, "steady": False}}, "not steady at the end of warm-up in 3 of 3 windows"),
         ({"latency_us": np.linspace(200.0, 900.0, 4000)}, "not steady in 3 of 3 windows: p50 rose by"),
         ({"ended_early": "stopped"}, "a window (steady) ended early: stopped"),
         ({"mismatched": 2, "first_problem": "p is 0.1, not 0.2"}, "6 wrong answers: p is 0.1, not 0.2"),
-        ({"refused": 40}, "0.99 % of requests had no right answer: 120 × 503 lane_full"),
+        ({"refused": 40}, "0.99 % of requests had no correct answer: 120 × 503 lane_full"),
         ({"past_deadline": 400, "plan": {"deadline_ms": 20}}, "10 % of the answers came after the deadline of 20 ms"),
     ],
 )
@@ -307,7 +307,7 @@ def test_nothing_to_doubt_is_no_warning():
     [
         ({"generator_cpus": [0, 1]}, "the generator shares cores with the server (0)"),
         ({"governor": "powersave"}, "the frequency governor is powersave"),
-        ({"cgroup_cpu_quota": 0.5}, "the cgroup grants the time of 0.5 cores to 2"),
+        ({"cgroup_cpu_quota": 0.5}, "the cgroup limits 2 to the time of 0.5 cores"),
     ],
 )
 def test_what_is_wrong_with_the_machine_is_a_warning_on_every_surface(changes, told, tmp_path):
@@ -320,7 +320,7 @@ def test_what_is_wrong_with_the_machine_is_a_warning_on_every_surface(changes, t
 
 def test_a_virtual_machine_is_a_note_that_stands_once():
     text = terminal(on_machine(virtualisation="virtual machine (KVM)"), width=300)
-    assert text.count("\nMeasured on a virtual machine (KVM): repeat on a machine of your own") == 1
+    assert text.count("\nMeasured on a virtual machine (KVM): repeat on your own machine") == 1
     assert "Measured on" not in terminal(on_machine(virtualisation=None), width=300)
 
 
@@ -333,7 +333,7 @@ def test_waiting_that_closed_loops_hide_is_told():
     sent = latencies(4000, 200.0)
     due = sent + np.where(np.arange(4000) < 400, 50_000.0, 0.0)
     text = terminal(record(steady(latency_us=due, service_us=sent)), width=200)
-    assert re.search(r"counted from the real send, as closed loops do, p99 would read \d{3} µs instead of 5\d\.\d ms", text)
+    assert re.search(r"counted from the actual send, as in a closed loop, p99 would be \d{3} µs instead of 5\d\.\d ms", text)
 
 
 def test_the_gap_between_server_and_client_is_the_difference_of_their_means():
@@ -399,7 +399,7 @@ def test_a_comparison_leaves_out_pairs_that_the_generator_limited(tmp_path):
 
 def test_too_few_pairs_are_no_comparison():
     found = record(pairs(2, 1.5, count=1000), subjects=("A", "B"), scenario=None)
-    assert "No comparison: a comparison needs 5 windows of each side, there are 2" in terminal(found)
+    assert "No comparison: a comparison needs 5 windows per side, found 2" in terminal(found)
 
 
 def test_a_search_without_a_result_tells_why():

@@ -288,7 +288,7 @@ def test_what_the_histograms_cannot_tell_apart_is_no_difference_however_often_it
 
 
 def test_fewer_than_five_windows_are_refused_with_the_number_that_is_needed():
-    with pytest.raises(UsageError, match="needs 5 windows of each side, there are 4") as caught:
+    with pytest.raises(UsageError, match="needs 5 windows per side, found 4") as caught:
         compare(*pairs(1, count=4), paired=True)
     assert "--repeats 5" in caught.value.next_step
 
@@ -303,23 +303,23 @@ def test_windows_that_the_host_disturbed_are_left_out_with_their_partners():
     found = compare(disturbed(a, {0, 1}), disturbed(b, {1, 2}), paired=True)
     assert (found.windows, found.left_out) == (5, 6)
     assert found.figures == compare(a[3:], b[3:], paired=True).figures
-    assert "6 windows were left out" in found.notes[0]
+    assert "6 windows were skipped" in found.notes[0]
     alone = compare(disturbed(a, {0, 1}), disturbed(b, {1, 2, 3}), paired=False)
     assert (alone.windows, alone.left_out) == (5, 5)
-    with pytest.raises(UsageError, match="there are 4 after 8 were left out: the host took more than 3%"):
+    with pytest.raises(UsageError, match="found 4 after 8 were skipped: CPU steal above 3%"):
         compare(disturbed(a, {0, 1}), disturbed(b, {2, 3}), paired=True)
 
 
 def test_pairs_that_are_none_are_refused():
     a, b = pairs(1)
-    with pytest.raises(UsageError, match="8 windows of A and 7 of B"):
+    with pytest.raises(UsageError, match="8 of A and 7 of B"):
         compare(a, b[:7], paired=True)
 
 
 def test_a_window_without_an_answer_cannot_be_compared():
     a, b = pairs(1)
     silent = window([[]], subject="B", failed=9, raw=False)
-    with pytest.raises(UsageError, match="a window of B has no right answer") as caught:
+    with pytest.raises(UsageError, match="a window of B has no correct answer") as caught:
         compare(a, [*b[:7], silent], paired=True)
     assert "connection reset" in caught.value.next_step
 
@@ -339,8 +339,8 @@ def test_what_qualifies_a_comparison_is_noted():
     failing = [w.model_copy(update={"result": w.result.model_copy(update={"sent": 1250, "failed": 250})}) for w in b]
     found = compare([*limited, *a[2:]], failing, paired=True)
     assert (found.windows, found.left_out) == (6, 4)
-    assert "or the generator was the limit" in found.notes[0]
-    assert found.notes[1:] == ["B gave no right answer to 20.00% of its requests"]
+    assert "or a saturated generator" in found.notes[0]
+    assert found.notes[1:] == ["B gave no correct answer to 20.00% of its requests"]
 
 
 def test_whoever_answers_fewer_requests_is_told_however_fast_the_rest_was():
@@ -403,7 +403,7 @@ def test_a_day_of_samples_is_thinned_before_every_pair_is_looked_at():
 
 def test_few_samples_have_a_slope_and_no_interval():
     assert memory_slope(leaking(36e6, count=9, every_s=600.0, noise=0.0)).interval is None
-    with pytest.raises(UsageError, match="two samples"):
+    with pytest.raises(UsageError, match="two memory samples"):
         memory_slope(leaking(0.0)[:1])
 
 

@@ -69,11 +69,11 @@ def test_a_host_that_always_steals_ends_in_not_measured(steal):
 
 def test_each_claim_is_one_line_and_one_that_falls_short_fails_the_run(capsys, tmp_path):
     report = Report("test")
-    report.judge("speed", "11 times", ">= 10 times", holds=True)
+    report.record("speed", "11 times", ">= 10 times", holds=True)
     report.not_measured("lanes", "<= 25 %", "one core only")
     report.keep("raw", {"values": [1]})
     assert report.finish() == 0
-    report.judge("memory", "9 MB", "< 5 MB", holds=False)
+    report.record("memory", "9 MB", "< 5 MB", holds=False)
     assert report.finish() == 1
     lines = capsys.readouterr().out.splitlines()
     assert [line.split("  ")[0] for line in lines[1:3]] == ["ok", "not measured here"]

@@ -26,7 +26,7 @@ def test_a_new_caller_s_key_is_printed_alone_and_only_its_hash_is_kept(run, writ
     code, key, note = run("add", "checkout", "--requests-per-second", "50", "--in-flight-max", "4")
     assert code == 0
     assert len(key.strip()) == 46
-    assert "once" in note
+    assert "not shown again" in note
     wanted = {"name": "checkout", "keys_sha256": [hashed(key)], "requests_per_second": 50, "in_flight_max": 4}
     assert written() == {"checkout": wanted}
     assert key.strip() not in (tmp_path / "callers.json").read_text()
@@ -41,7 +41,7 @@ def test_a_caller_known_by_certificate_or_user_needs_no_key(run, written):
 
 def test_a_caller_may_do_what_it_was_given_and_without_that_nothing(run, written):
     _, _, note = run("add", "checkout")
-    assert "may do nothing yet" in note
+    assert "has no rights yet" in note
     assert "flyball caller may checkout" in note
     _, _, note = run("add", "operator", "--may", "control", "--may", "decide:fraud")
     assert "nothing" not in note

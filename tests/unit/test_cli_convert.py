@@ -34,7 +34,7 @@ def test_a_conversion_says_what_was_compared_and_what_to_do_next(run, folder: Pa
     code, shown, said = run(*words, "--out", str(out), "--trust-pickle", "--owner", "risk@example.com", "--bands", BANDS)
     assert code == 0, said
     assert "Warning: loading" in said
-    assert "It can read what you can read." in said
+    assert "It can read any file that you can read." in said
     assert "equal to the original: 500 rows (" in shown
     assert f"flyball serve --decision {out}/decision.yaml" in shown
     text = (out / "decision.yaml").read_text()
@@ -65,21 +65,21 @@ def inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["risk.pkl", "--data", "rows.csv"], 2, "may run whatever its maker wrote"),
-        (["risk.pkl", "--trust-pickle"], 2, "rows are needed"),
+        (["risk.pkl", "--data", "rows.csv"], 2, "can run arbitrary code"),
+        (["risk.pkl", "--trust-pickle"], 2, "--data is required"),
         (["risk.pkl", "--data", "none.csv", "--trust-pickle"], 3, "cannot read none.csv"),
-        (["risk.pkl", "--data", "rows.txt", "--trust-pickle"], 3, "rows.txt is no file of rows by its name"),
-        (["rows.csv", "--data", "rows.csv"], 3, "rows.csv is no model that can be converted"),
+        (["risk.pkl", "--data", "rows.txt", "--trust-pickle"], 3, "rows.txt is not a supported file of rows"),
+        (["rows.csv", "--data", "rows.csv"], 3, "rows.csv is not a supported model file"),
         (["nothing.onnx", "--data", "rows.csv"], 3, "cannot read nothing.onnx"),
         (["empty", "--data", "rows.csv"], 3, "empty is empty"),
-        (["x.csv", "--data", "rows.csv"], 3, "x.csv is no model that can be converted"),
-        (["state.pt", "--data", "rows.csv"], 3, "holds a module's state, not its program"),
+        (["x.csv", "--data", "rows.csv"], 3, "x.csv is not a supported model file"),
+        (["state.pt", "--data", "rows.csv"], 3, "holds a module's state_dict, not its program"),
         (["program.pt2", "--data", "images.npz", "--trust-pickle"], 2, "name a function that loads it"),
-        (["models_here:missing", "--data", "rows.csv"], 3, "models_here:missing cannot be found"),
-        (["risk.pkl", "--data", "rows.csv", "--bands", "0.3"], 2, "--bands '0.3' is no object"),
+        (["models_here:missing", "--data", "rows.csv"], 3, "cannot find models_here:missing"),
+        (["risk.pkl", "--data", "rows.csv", "--bands", "0.3"], 2, "--bands: '0.3' is not a mapping"),
         (["risk.pkl", "--data", "rows.csv", "--bound", "nan"], 2, "invalid value for '--bound'"),
-        (["risk.pkl", "--data", "rows.csv", "--bound", "inf"], 2, "inf is no finite number"),
-        (["risk.pkl", "--data", "rows.csv", "--name", "no/name"], 2, "'no/name' is no name for a decision"),
+        (["risk.pkl", "--data", "rows.csv", "--bound", "inf"], 2, "inf is not a finite number"),
+        (["risk.pkl", "--data", "rows.csv", "--name", "no/name"], 2, "'no/name' is not a valid decision name"),
     ],
 )
 def test_what_cannot_be_converted_is_told_with_the_way_forward(

@@ -78,7 +78,7 @@ def test_plan_refuses_what_check_refuses(run, spec, tmp_path):
     (tmp_path / spec).write_text(WHOLE.replace("owner:", "ownr:"))
     code, out, errors = run("plan", spec)
     assert (code, out) == (3, "")
-    assert "card-fraud.yaml:2  ownr   is no key here; did you mean owner?" in errors
+    assert "card-fraud.yaml:2  ownr   unknown key; did you mean owner?" in errors
 
 
 def test_decide_runs_a_decision_of_a_file_in_this_process(run, spec):
@@ -132,7 +132,7 @@ def test_score_names_the_columns_that_the_file_lacks(run, spec, tmp_path):
     code, _, errors = run("score", "--decision", spec, "--in", "rows.csv", "--out", "o.csv")
     assert code == 3
     assert "rows.csv has no column 'spent_1h', 'payments_1h', 'risk'" in errors
-    assert "features come with the rows" in errors
+    assert "rows need their features" in errors
     assert not (tmp_path / "o.csv").exists()
 
 
@@ -152,7 +152,7 @@ def test_score_does_not_write_over_columns(run, spec, tmp_path):
 def test_serve_wants_decisions_beside_models_only(run, spec):
     code, _, errors = run("serve", "--decision", spec, "--snapshot", "index.json")
     assert code == 2
-    assert "decisions may stand beside models" in errors
+    assert "give one source to serve" in errors
 
 
 def test_serve_refuses_a_decision_with_its_faults(run, spec, tmp_path):

@@ -39,7 +39,7 @@ def test_the_next_commands_can_be_pasted_in_a_narrow_window(monkeypatch, tmp_pat
     monkeypatch.setattr("sys.executable", str(tools / "python"))
     monkeypatch.setenv("PATH", str(tools) if there else "/nowhere")
     out = Console(file=io.StringIO(), width=40)
-    demo._tell(out, ROWS, Path("fraud.onnx"))
+    demo._print_results(out, ROWS, Path("fraud.onnx"))
     command = "flyball" if there else ".venv/bin/flyball"
     lines = out.file.getvalue().splitlines()
     assert f"  {command} serve fraud.onnx" in lines

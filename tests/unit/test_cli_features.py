@@ -139,11 +139,11 @@ def test_a_place_is_shown_without_user_and_password_wherever_they_stand():
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        ((), "name either --to or --to-env"),
-        (("--to", "http://me:secret@host"), "http://… is no place for features"),
+        ((), "give either --to or --to-env"),
+        (("--to", "http://me:secret@host"), "http://… is not a feature store"),
         (("--to", "rediss://host"), "TLS"),
         (("--to", "store.sqlite"), ".redb"),
-        (("--to-env", "NOTHING_HERE"), "the environment has no NOTHING_HERE"),
+        (("--to-env", "NOTHING_HERE"), "NOTHING_HERE is not set"),
         (("--to", "store.redb", "--expire-s", "5"), "--expire-s is for Redis"),
     ],
 )

@@ -63,4 +63,4 @@ def test_a_decision_that_leaves_nothing_open_is_not_fitted(run, folder):
     )
     (folder / "card.yaml").write_text(whole)
     code, _, errors = run("fit", folder / "card.yaml", "--data", folder / "rows.parquet")
-    assert (code, "leaves anything open" in errors) == (3, True)
+    assert (code, "has open parameters" in errors) == (3, True)

@@ -12,7 +12,7 @@ from tests.support.registry_people import Desk
 
 
 def test_a_publisher_key_is_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no key was given") as error:
+    with pytest.raises(UsageError, match="--registry needs --publisher-key") as error:
         follower_of(tmp_path, None, None, tmp_path / "state", None)
     assert error.value.next_step is not None
     assert "--publisher-key" in error.value.next_step
@@ -30,7 +30,7 @@ def test_a_key_that_is_no_publisher_s_is_told_before_anything_starts(tmp_path: P
     desk = Desk(tmp_path)
     (tmp_path / "ada.pem").write_text(keys.private_pem(desk.keys["ada"]))
     follower = follower_of(desk.home.folder, "staging", tmp_path / "ada.pem", tmp_path / "state", None)
-    with pytest.raises(UsageError, match=r"(?s)no publisher's key.*trust add .*ada\.pub .*--role publisher"):
+    with pytest.raises(UsageError, match=r"(?s)not a publisher's key.*trust add .*ada\.pub .*--role publisher"):
         follower.read()
 
 
@@ -38,9 +38,9 @@ def test_a_registry_stands_alone_and_its_deployments_have_their_own_terms(tmp_pa
     desk = Desk(tmp_path)
     (tmp_path / "publisher.pem").write_text(keys.private_pem(desk.keys["publisher"]))
     named = ["serve", "--registry", str(desk.home.folder), "--publisher-key", str(tmp_path / "publisher.pem")]
-    with pytest.raises(UsageError, match="either models"):
+    with pytest.raises(UsageError, match="give one source to serve"):
         application()([*named, "--state", str(tmp_path / "one"), "model.onnx"], standalone_mode=False)
-    with pytest.raises(UsageError, match="beside --registry"):
+    with pytest.raises(UsageError, match="do not apply to --registry"):
         application()([*named, "--state", str(tmp_path / "two"), "--deadline-ms", "5"], standalone_mode=False)
 
 

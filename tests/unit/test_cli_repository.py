@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from flyball.cli.repository import tell
+from flyball.cli.repository import show_or_log
 from flyball.documents.snapshot import read
 from flyball.triton.compile import read_repository
 from tests.support import model_repositories
@@ -27,8 +27,8 @@ def test_inspect_shows_what_maps_what_differs_and_what_is_refused(run, repositor
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert "plain served, version 2" in lines
     assert "maps max_batch_size limits.batch_rows_max 8" in lines
-    assert any(line.startswith("differs instance_group(count) lanes decide") for line in lines)
-    assert any(line.startswith("differs colour an unknown field") for line in lines)
+    assert any(line.startswith("differs instance_group(count) the number of lanes") for line in lines)
+    assert any(line.startswith("differs colour unknown field") for line in lines)
     assert any(line.startswith('trt refused: platform "tensorrt_plan"') for line in lines)
     assert "2 served, 1 refused; fields that do not map or differ: 2" in lines
     assert out.endswith(f"Next: flyball serve --model-repository {repository}\n".replace("Next: ", "Next:  "))
@@ -83,7 +83,7 @@ def test_a_repository_beside_models_and_nothing_at_all_are_wrong_usage(run, repo
 
 
 def test_a_log_has_one_line_for_each_refusal_and_for_each_field_that_does_not_map(repository, capsys):
-    tell(read_repository(repository).report)
+    show_or_log(read_repository(repository).report)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [(line["level"], line["model"], line.get("field")) for line in lines] == [
         ("ERROR", "trt", None),
@@ -95,7 +95,7 @@ def test_a_log_has_one_line_for_each_refusal_and_for_each_field_that_does_not_ma
 
 def test_a_terminal_gets_the_table(repository, capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    tell(read_repository(repository).report)
+    show_or_log(read_repository(repository).report)
     out, errors = capsys.readouterr()
     assert out == ""
     assert "2 served, 1 refused" in errors

@@ -55,7 +55,7 @@ def test_a_key_is_never_written_over_another_file(run, tmp_path, there):
     (tmp_path / there).write_text("precious")
     code, _, errors = run("key", "new", "anna.pem")
     assert code == 2
-    assert f"{there} is there already" in errors
+    assert f"{there} already exists" in errors
     assert (tmp_path / there).read_text() == "precious"
     assert sorted(path.name for path in tmp_path.iterdir()) == [there]
 
@@ -101,9 +101,9 @@ def test_keys_and_packages_are_revoked_by_name_by_hint_or_by_root(run, made, tmp
 
 @pytest.mark.parametrize(
     ("role", "follows"),
-    [("signer", "stop serving what this key signed or approved within a second"),
-     ("approver", "stop serving what this key signed or approved within a second"),
-     ("publisher", "load no more snapshots that this key signed; what they serve stays")],
+    [("signer", "stop serving, within a second, everything this key signed or approved"),
+     ("approver", "stop serving, within a second, everything this key signed or approved"),
+     ("publisher", "load no more snapshots signed by this key; deployments that already serve stay")],
 )  # fmt: skip
 def test_who_revokes_a_key_is_told_what_servers_do_then(run, made, role, follows):
     run("trust", "add", "anna.pub", "--name", "anna", "--role", role)
@@ -155,9 +155,9 @@ def test_a_policy_that_ended_can_be_renewed(run, made):
         (["approvals", "high", "16"], "high"),
         (["minimum", "fraud", "0"], "minimum"),
         (["revoke", "nobody", "--why", "x"], "neither a key's hint nor a package's root"),
-        (["init"], "is there already"),
-        (["renew", "--root-key", "other.pem"], "there is no root key other.pem"),
-        (["renew", "--file", "other.json"], "there is no trust policy other.json"),
+        (["init"], "already exists"),
+        (["renew", "--root-key", "other.pem"], "no root key other.pem"),
+        (["renew", "--file", "other.json"], "no trust policy other.json"),
     ],
 )
 def test_what_makes_no_sense_changes_nothing_and_says_what_to_do(run, made, tmp_path, arguments, words):

@@ -68,7 +68,7 @@ def test_a_file_that_is_named_comes_before_every_registry(run, monkeypatch):
     assert run("trust", "minimum", "fraud", "3", "--file", "mine.json")[0] == 0
     assert (policy(Path("mine.json")).minimum, (HOME / "trust.json").exists()) == ({"fraud": 3}, False)
     code, _, errors = run("trust", "show")
-    assert (code, "there is no trust policy" in errors) == (2, True)
+    assert (code, "no trust policy" in errors) == (2, True)
 
 
 def test_a_version_is_revoked_by_its_package(run, tmp_path):

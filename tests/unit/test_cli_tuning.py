@@ -29,13 +29,13 @@ def kernel(root, files):
 
 
 @pytest.mark.parametrize(("files", "good"), [(TIGHT, False), (EASY, True)], ids=["tight", "easy"])
-def test_doctor_judges_huge_pages_governor_and_swap_and_tells_what_mends_them(tmp_path, files, good):
+def test_doctor_judges_huge_pages_governor_and_swap_and_tells_what_fixes_them(tmp_path, files, good):
     root = kernel(tmp_path, files)
     found = [tuning.huge_pages(root), tuning.governor(root, [0, 1]), tuning.swap(root)]
     assert [finding.good for finding in found] == [good] * 3
-    mends = ["transparent_hugepage/enabled", "cpupower frequency-set -g performance", "swapoff -a"]
-    for finding, mend in zip(found, mends, strict=True):
-        assert (mend in finding.mend) is not good
+    fixes = ["transparent_hugepage/enabled", "cpupower frequency-set -g performance", "swapoff -a"]
+    for finding, fix in zip(found, fixes, strict=True):
+        assert (fix in finding.fix) is not good
     assert ("2,048 MB in use" in found[2].found) is not good
 
 
@@ -58,11 +58,11 @@ def test_doctor_asks_for_whole_cores_where_the_quota_has_a_fraction_that_no_lane
     machine = native_machine.machine().model_copy(update={"cpus": [0, 1, 2, 3], "cpu_quota": quota})
     finding = tuning.quota(machine)
     assert (finding and finding.good) is good
-    assert words in (finding.mend if finding else "")
+    assert words in (finding.fix if finding else "")
 
 
 @pytest.mark.parametrize(("files_max", "good"), [(4351, False), (4352, True), (resource.RLIM_INFINITY, True)])
 def test_doctor_wants_an_open_file_for_every_connection_and_some_more(files_max, good):
     finding = tuning.open_files(files_max, 4096)
     assert finding.good is good
-    assert ("ulimit -n 4352" in finding.mend) is not good
+    assert ("ulimit -n 4352" in finding.fix) is not good

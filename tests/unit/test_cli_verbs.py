@@ -33,7 +33,7 @@ def test_inspect_shows_opsets_free_dimensions_and_latencies(run, model):
     path = model("linear")
     code, out, _ = run("inspect", str(path))
     assert code == 0
-    for words in ("ai.onnx 17", "ai.onnx.ml 3", "made by flyball-tests", "[any, 4]", "[any, 2]", "batching on"):
+    for words in ("ai.onnx 17", "ai.onnx.ml 3", "producer flyball-tests", "[any, 4]", "[any, 2]", "batching on"):
         assert words in out
     assert re.search(r"^ +64( +[\d.]+ (?:µs|ms)){3}$", out, re.MULTILINE), out
     assert out.endswith(f"Next:  flyball serve {path}\n")
@@ -93,7 +93,7 @@ def test_doctor_tells_what_the_extension_found(run):
     assert re.fullmatch(r"[\d.]+ GB, (no limit|limit of .+)", found["memory"]["found"])
     for right in native_machine.machine().rights:
         assert found[f"right: {right.name}"]["good"] is right.granted
-        assert found[f"right: {right.name}"]["mend"] == ("" if right.granted else right.grant)
+        assert found[f"right: {right.name}"]["fix"] == ("" if right.granted else right.grant)
 
 
 def test_doctor_names_what_is_missing_and_the_command_that_grants_it(run, monkeypatch):
@@ -124,7 +124,7 @@ def test_doctor_warns_of_a_debug_build(run, monkeypatch):
     monkeypatch.setattr(native_machine, "build_info", lambda: debug)
     code, out, _ = run("doctor")
     assert code == 0
-    assert re.search(r"optimised build +no +a debug build: do not measure with it +make build", out)
+    assert re.search(r"optimised build +no +debug build: not for measurements +make build", out)
 
 
 def test_doctor_says_that_a_machine_without_onnxruntime_cannot_serve(run, monkeypatch, tmp_path):
@@ -185,7 +185,7 @@ def test_predict_takes_csv_columns_named_after_the_inputs(run, server):
         ("a,b\n1,x\n", "cannot be turned into FP32"),
         ("1,2\n3,4\n", "the first line of the CSV is all numbers; it must be a header"),
         ("1,2\n", "the first line of the CSV is all numbers"),
-        ("5\n", "the input is the bare number 5"),
+        ("5\n", "the input is a single number, 5"),
         ('{"input": [[1, 2], [3]]}', "rows have different lengths"),
         ("[[1, 2], 3]", "rows have different lengths"),
     ],
@@ -296,7 +296,7 @@ def test_a_batch_needs_both_of_its_flags(run, flags, wanted):
 def test_serve_takes_no_flags_for_models_beside_a_snapshot(run):
     code, _, errors = run("serve", "--snapshot", "index.json", "--deadline-ms", "5")
     assert code == 2
-    assert "its deployments say deadline, batch and queue themselves" in errors
+    assert "its deployments define deadline, batch and queue" in errors
 
 
 def test_snapshot_prints_index_and_digests_as_json(run, model, tmp_path):
@@ -335,7 +335,7 @@ def test_wrong_usage_of_snapshot_exits_with_2(run, arguments):
 def test_serve_takes_models_or_a_snapshot_and_not_both(run):
     code, _, errors = run("serve", "m.onnx", "--snapshot", "index.json")
     assert code == 2
-    assert "either models, a snapshot, a model repository or a registry" in errors
+    assert "give one source to serve" in errors
 
 
 def test_serve_tells_flags_out_of_range_together(run, model):
@@ -376,7 +376,7 @@ def test_wrong_usage_is_told_like_every_other_error(run, arguments, words, comma
     assert (code, out) == (2, "")
     first, second = errors.splitlines()
     assert first.startswith(f"Error: {words}")
-    assert second == f"  see how it is used:  {command} --help"
+    assert second == f"  see the usage:  {command} --help"
     code, out, errors = run(*arguments, "--json")
     assert (code, out) == (2, "")
     assert json.loads(errors)["code"] == "usage"

@@ -128,7 +128,7 @@ def test_no_repeat_is_begun_that_would_pass_the_deadline(server, client, monkeyp
 
 def test_a_connection_that_broke_after_sending_is_not_repeated(server, client):
     server.script.append(lambda handler: handler.connection.shutdown(socket.SHUT_RDWR))
-    with pytest.raises(errors.UnreachableError, match="broke before the answer") as caught:
+    with pytest.raises(errors.UnreachableError, match="broke before the response") as caught:
         client.infer("m", ROW)
     assert caught.value.code == "unreachable"
     assert caught.value.maybe_served
@@ -259,7 +259,7 @@ def test_what_is_no_address_is_refused(url):
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
 @pytest.mark.parametrize("rest", ["/v2", "/v2/models/m", "?a=1", "/#x"])
 def test_an_address_with_more_behind_it_is_refused(scheme, rest):
-    with pytest.raises(errors.UsageError, match="after the address") as caught:
+    with pytest.raises(errors.UsageError, match="must not have a path") as caught:
         Client(f"{scheme}://h:1{rest}")
     assert repr(rest) in str(caught.value)
 
@@ -271,9 +271,9 @@ def test_a_slash_behind_the_address_is_taken(server):
 
 @pytest.mark.parametrize("deadline_ms", [0, -1, float("nan"), float("inf"), "50", True, [1]])
 def test_a_deadline_is_a_number_that_leaves_time(deadline_ms, client):
-    with pytest.raises(errors.UsageError, match="a deadline"):
+    with pytest.raises(errors.UsageError, match="deadline_ms: "):
         Client("http://h:1", deadline_ms=deadline_ms)
-    with pytest.raises(errors.UsageError, match="a deadline"):
+    with pytest.raises(errors.UsageError, match="deadline_ms: "):
         client.infer("m", ROW, deadline_ms=deadline_ms)
 
 
@@ -302,7 +302,7 @@ def test_a_closed_client_says_so(url):
     client.close()
     client.close()
     for use in (lambda: client.infer("m", ROW), lambda: client.metadata("m"), client.live, client.ready):
-        with pytest.raises(errors.UsageError, match="this client was closed"):
+        with pytest.raises(errors.UsageError, match="the client is closed"):
             use()
 
 

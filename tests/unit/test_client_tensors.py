@@ -78,7 +78,7 @@ def test_an_object_array_may_hold_only_strings():
     ],
 )
 def test_an_answer_that_does_not_add_up_is_the_servers_fault(tensor):
-    with pytest.raises(ServerFaultError, match="'y' cannot be read"):
+    with pytest.raises(ServerFaultError, match="cannot read the server's output 'y'"):
         decode(tensor)
 
 
@@ -105,5 +105,5 @@ def test_rows_of_different_lengths_are_refused_in_plain_words(datatype):
 def test_plain_lists_take_the_models_datatype():
     assert as_array([[1, 2]], "FP32").dtype == np.float32
     assert as_array(["a"], "BYTES").dtype == object
-    with pytest.raises(InvalidInputError, match="cannot be turned into INT64"):
+    with pytest.raises(InvalidInputError, match="cannot convert the values to INT64"):
         as_array(["x"], "INT64")

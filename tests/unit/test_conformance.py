@@ -8,12 +8,12 @@ import pytest
 from bench.claims.protocol import crowd
 from conformance import case as cases
 from conformance import runner
+from conformance.addresses import Addresses
 from conformance.case import FAIL, PASS, SKIPPED, Case, Row
 from conformance.groups import GROUPS, Group, Part
 from conformance.page import Findings
-from conformance.place import Place
 
-PLACE = Place("o", "c", "t", "m", "s", "a", "cc", "ck")
+PLACE = Addresses("o", "c", "t", "m", "s", "a", "cc", "ck")
 
 
 def outcome(run, *, skipped=""):
@@ -21,39 +21,39 @@ def outcome(run, *, skipped=""):
 
 
 def test_a_case_that_returns_passes_and_so_does_one_that_is_awaited():
-    async def awaited(place):
+    async def awaited(addresses):
         await asyncio.sleep(0)
 
-    assert outcome(lambda place: None) == (PASS, "")
+    assert outcome(lambda addresses: None) == (PASS, "")
     assert outcome(awaited) == (PASS, "")
 
 
 def test_a_case_that_raises_fails_with_its_words_in_one_line():
-    def wrong(place):
+    def wrong(addresses):
         raise ValueError("no\nanswer")
 
     assert outcome(wrong) == (FAIL, "ValueError: no answer")
 
 
 def test_a_bare_assertion_is_told_by_its_source():
-    def wrong(place):
-        assert place.open == "elsewhere"
+    def wrong(addresses):
+        assert addresses.open == "elsewhere"
 
     verdict, reason = outcome(wrong)
     assert verdict == FAIL
-    assert 'assert place.open == "elsewhere"' in reason
+    assert 'assert addresses.open == "elsewhere"' in reason
 
 
 def test_a_skipped_case_is_not_run_and_gives_its_reason():
-    assert outcome(lambda place: 1 / 0, skipped="no device here") == (SKIPPED, "no device here")
+    assert outcome(lambda addresses: 1 / 0, skipped="no device here") == (SKIPPED, "no device here")
 
 
 def test_a_row_names_its_protocol_where_the_group_has_both_and_the_text_has_none():
     group = Group("g", "ours", (Part("m", "http"), Part("m", "grpc")))
-    assert group.told("strings come back", group.parts[1]) == "strings come back, over gRPC"
-    assert group.told("`simple_grpc_shm_client`: strings", group.parts[1]) == "`simple_grpc_shm_client`: strings"
+    assert group.row_text("strings come back", group.parts[1]) == "strings come back, over gRPC"
+    assert group.row_text("`simple_grpc_shm_client`: strings", group.parts[1]) == "`simple_grpc_shm_client`: strings"
     lone = Group("g", "ours", (Part("m", "http"),))
-    assert lone.told("strings come back", lone.parts[0]) == "strings come back"
+    assert lone.row_text("strings come back", lone.parts[0]) == "strings come back"
 
 
 def test_the_groups_have_names_of_their_own():
@@ -83,7 +83,7 @@ def test_the_record_holds_every_row(findings):
 
 
 def test_a_place_survives_its_way_to_the_cases():
-    assert Place.read(str(PLACE.with_flavour("grpc"))) == PLACE.with_flavour("grpc")
+    assert Addresses.read(str(PLACE.with_flavour("grpc"))) == PLACE.with_flavour("grpc")
 
 
 def test_a_burst_of_resets_is_frames_of_odd_streams_that_a_server_can_read():

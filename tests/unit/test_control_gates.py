@@ -72,7 +72,7 @@ def certificate(folder: Path, model: Path, *, apart: float, way: str | None = No
 def test_a_version_that_does_not_answer_as_what_was_trained_is_not_promoted(desk: Desk, tmp_path: Path) -> None:
     model = onnx_models.linear(tmp_path, seed=1)
     differs = desk.ready(model=model, certificate=certificate(tmp_path, model, apart=2e-3))
-    with pytest.raises(GateRefusedError, match=r"differs from lightgbm by 0\.002 at most on 100 rows"):
+    with pytest.raises(GateRefusedError, match=r"differs from lightgbm by at most 0\.002 on 100 rows"):
         desk.registry.promote(differs, "dev", actor=ADA)
     equal = desk.ready(model=model, certificate=certificate(tmp_path, model, apart=1e-7))
     receipt = desk.registry.promote(equal, "dev", actor=ADA)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from flyball.errors import FlyballError, ModelRefusedError
-from flyball.models.convert.loader import taken_apart
+from flyball.models.convert.loader import load_in_process
 from flyball.models.convert.table import read_table
 
 ROWS = {"amount": np.arange(100.0)}
@@ -35,7 +35,7 @@ def ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], A
         script.write_text(f"#!{sys.executable} -IS\nimport os, sys\nfrom pathlib import Path\n{act}\n")
         script.chmod(0o700)
         monkeypatch.setattr(sys, "executable", str(script))
-        return taken_apart(tmp_path / "x.pkl", "pickle", read_table(ROWS), name="x", element=None, rows_max=100)
+        return load_in_process(tmp_path / "x.pkl", "pickle", read_table(ROWS), name="x", element=None, rows_max=100)
 
     return taken
 
@@ -43,21 +43,21 @@ def ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], A
 @pytest.mark.parametrize(
     ("act", "said"),
     [
-        ("os.mkfifo('parts.json')", r"left parts\.json, which is a link, a pipe or a device"),
-        ("os.mkdir('parts.json')", r"cannot be read: IsADirectoryError"),
-        (LEFT.replace('"kind": "x"', '"kind": 5'), r"cannot be read: ValidationError: 1 validation error for Parts\n"),
-        ("Path('model.onnx').write_bytes(b''); Path('parts.json').write_text('[' * 100_000)", r"cannot be read: Recursion"),
+        ("os.mkfifo('parts.json')", r"wrote parts\.json, which is a link, a pipe or a device"),
+        ("os.mkdir('parts.json')", r"the output.*: IsADirectoryError"),
+        (LEFT.replace('"kind": "x"', '"kind": 5'), r"the output.*: ValidationError: 1 validation error for Parts\n"),
+        ("Path('model.onnx').write_bytes(b''); Path('parts.json').write_text('[' * 100_000)", r"the output.*: Recursion"),
         (
             LEFT + """Path('model.trees.json').write_text('{"trees": [{"feature": [7], "threshold": [1.0]}]}')""",
-            r"cannot be read: IndexError",
+            r"the output.*: IndexError",
         ),
-        (LEFT + "Path('answers.npy').write_bytes(b'')", r"cannot be read: EOFError"),
-        ("os.mkdir('error.json'); sys.exit(1)", r"cannot be read: IsADirectoryError"),
-        ("Path('error.json').write_text('[]'); sys.exit(1)", r"cannot be read: TypeError"),
-        ("Path('error.json').write_text('[' * 60_000); sys.exit(1)", r"cannot be read: Recursion"),
+        (LEFT + "Path('answers.npy').write_bytes(b'')", r"the output.*: EOFError"),
+        ("os.mkdir('error.json'); sys.exit(1)", r"the output.*: IsADirectoryError"),
+        ("Path('error.json').write_text('[]'); sys.exit(1)", r"the output.*: TypeError"),
+        ("Path('error.json').write_text('[' * 60_000); sys.exit(1)", r"the output.*: Recursion"),
         (
             """Path('error.json').write_text('{"kind": [], "message": 1, "code": 2, "next": 3}'); sys.exit(1)""",
-            r"cannot be read: TypeError: an error is made of texts",
+            r"the output.*: TypeError: error fields are not text",
         ),
     ],
     ids=[
@@ -68,7 +68,7 @@ def ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], A
 def test_what_is_left_in_place_of_parts_is_refused(act: str, said: str, ending: Callable[[str], Any]) -> None:
     with pytest.raises(ModelRefusedError, match=said) as refused:
         ending(act)
-    assert refused.value.next_step == "do not trust the file that it loaded"
+    assert refused.value.next_step == "do not trust the model file"
 
 
 @pytest.mark.parametrize("kind", ["SignatureError", "Fault", "no such error"])
@@ -90,7 +90,7 @@ def test_nothing_of_it_stays_however_deep_folders_lie_in_each_other(
 ) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    with pytest.raises(ModelRefusedError, match=r"cannot be read: FileNotFoundError"):
+    with pytest.raises(ModelRefusedError, match=r"the output.*: FileNotFoundError"):
         ending("for _ in range(1200): os.mkdir('d', 0o300), os.chdir('d')")
     assert list((tmp_path / "temporary").iterdir()) == []
 

@@ -4,28 +4,28 @@ from typing import Any
 
 import numpy as np
 
-from flyball.models.convert.compare import Judged, judge
-from flyball.models.convert.comparison_rows import Examined
+from flyball.models.convert.compare import ComparisonResult, evaluate
+from flyball.models.convert.comparison_rows import Reference
 from flyball.models.convert.parts import Parts
 from flyball.models.convert.table import Table
 
 ROWS = 2000
 
 
-def examined(expected: Any, of_float32: Any = None, *, probability: bool = True) -> Examined:
+def examined(expected: Any, of_float32: Any = None, *, probability: bool = True) -> Reference:
     """Half of the rows given, half of them edges."""
     parts = Parts("test", b"", {"x": "x"}, ["x"], "y[0]", probability)
     table = Table({"x": np.arange(ROWS, dtype=np.float64)}, {"x": "float"})
     kinds = ["given"] * (ROWS // 2) + ["edge"] * (ROWS // 2)
-    return Examined(parts, table, kinds, expected, expected if of_float32 is None else of_float32, [], [])
+    return Reference(parts, table, kinds, expected, expected if of_float32 is None else of_float32, [], [])
 
 
-def rounded_at(*places: int) -> Judged:
+def rounded_at(*places: int) -> ComparisonResult:
     """A model whose served answers to these rows are those to the rounded columns, on the other side of a threshold."""
     expected = np.full(ROWS, 0.25)
     of_float32 = expected.copy()
     of_float32[list(places)] = 0.75
-    return judge(examined(expected, of_float32), of_float32, {}, thresholds=[0.5])
+    return evaluate(examined(expected, of_float32), of_float32, {}, thresholds=[0.5])
 
 
 def test_rows_that_float32_cannot_tell_apart_are_of_their_own_kind_and_their_flips_are_counted() -> None:
@@ -51,9 +51,9 @@ def test_one_large_answer_hides_no_difference_of_another_row() -> None:
     expected[0] = 1e7
     found = expected.copy()
     found[0] += 50
-    assert judge(examined(expected, probability=False), found, {}).equal
+    assert evaluate(examined(expected, probability=False), found, {}).equal
     found[1] += 0.01
-    told = judge(examined(expected, probability=False), found, {})
+    told = evaluate(examined(expected, probability=False), found, {})
     assert told.comparison.all.beyond == 1
     assert told.comparison.worst[0].row == 1
     assert [one["row"]["x"] for one in told.worst] == [1.0]
@@ -63,15 +63,15 @@ def test_a_small_answer_among_large_ones_may_be_off_as_sums_of_floats_are() -> N
     expected = np.full(ROWS, 20_000.0)
     expected[0] = 3.0
     found = expected + 0.01
-    assert judge(examined(expected, probability=False), found, {}).equal
-    assert not judge(examined(expected, probability=False), found, {}, bound=0.001).equal
-    assert not judge(examined(expected, probability=True), found, {}).equal
+    assert evaluate(examined(expected, probability=False), found, {}).equal
+    assert not evaluate(examined(expected, probability=False), found, {}, bound=0.001).equal
+    assert not evaluate(examined(expected, probability=True), found, {}).equal
 
 
 def test_an_infinite_answer_is_equal_to_itself_alone() -> None:
     expected = np.full(ROWS, 20.0)
     expected[0] = np.inf
-    assert judge(examined(expected, probability=False), expected.copy(), {}).equal
+    assert evaluate(examined(expected, probability=False), expected.copy(), {}).equal
     found = expected.copy()
     found[0] = 20.0
-    assert judge(examined(expected, probability=False), found, {}).comparison.all.beyond == 1
+    assert evaluate(examined(expected, probability=False), found, {}).comparison.all.beyond == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flyball.errors import UsageError
-from flyball.models.convert.folder import Place, foreign
+from flyball.models.convert.folder import OutputFolder, foreign
 
 WRITTEN = [
     "model.onnx", "model.trees.json", "decision.yaml", "fitted.json", "expected.parquet", "conversion.json",
@@ -28,7 +28,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 def test_an_earlier_conversion_is_replaced_as_a_whole(tmp_path: Path) -> None:
     target = filled(tmp_path / "fraud", *WRITTEN)
-    with Place(target).whole_folder(force=True) as making:
+    with OutputFolder(target).whole_folder(force=True) as making:
         filled(making, "conversion.json")
         assert set(contents(target)) == set(WRITTEN)
     assert contents(tmp_path) == {"fraud/conversion.json": "conversion.json"}
@@ -36,7 +36,7 @@ def test_an_earlier_conversion_is_replaced_as_a_whole(tmp_path: Path) -> None:
 
 def test_an_empty_folder_may_be_written_over(tmp_path: Path) -> None:
     (tmp_path / "fraud").mkdir()
-    with Place(tmp_path / "fraud").whole_folder(force=True) as making:
+    with OutputFolder(tmp_path / "fraud").whole_folder(force=True) as making:
         filled(making, "conversion.json")
     assert contents(tmp_path) == {"fraud/conversion.json": "conversion.json"}
 
@@ -54,15 +54,15 @@ def with_a_link(target: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda target: filled(target, "fraud.txt", "rows.csv"), r"no conversion left fraud\.txt, rows\.csv there"),
-        (lambda target: filled(target, *WRITTEN, "notes.md"), r"no conversion left notes\.md there"),
-        (lambda target: filled(target, *WRITTEN, "samples/mine.json"), r"no conversion left samples there"),
-        (lambda target: filled(target, *WRITTEN, "model.trees/x"), r"no conversion left model\.trees there"),
-        (lambda target: filled(target, "model.onnx"), r"no conversion left model\.onnx there"),
-        (lambda target: filled(target, *"abcdefg"), r"no conversion left a, b, c, d, e and 2 more there"),
-        (with_a_link, r"no conversion left model\.onnx there"),
-        (lambda target: filled(target.parent, target.name), r"there and is no folder"),
-        (linked, r"there and is no folder"),
+        (lambda target: filled(target, "fraud.txt", "rows.csv"), r"not from a conversion: fraud\.txt, rows\.csv"),
+        (lambda target: filled(target, *WRITTEN, "notes.md"), r"not from a conversion: notes\.md"),
+        (lambda target: filled(target, *WRITTEN, "samples/mine.json"), r"not from a conversion: samples"),
+        (lambda target: filled(target, *WRITTEN, "model.trees/x"), r"not from a conversion: model\.trees"),
+        (lambda target: filled(target, "model.onnx"), r"not from a conversion: model\.onnx"),
+        (lambda target: filled(target, *"abcdefg"), r"not from a conversion: a, b, c, d, e and 2 more"),
+        (with_a_link, r"not from a conversion: model\.onnx"),
+        (lambda target: filled(target.parent, target.name), r"is a file, not a folder"),
+        (linked, r"is a file, not a folder"),
     ],
     ids=["no conversion", "a file", "a sample", "a folder", "without document", "many", "link within", "file", "link"],
 )
@@ -73,8 +73,8 @@ def test_nothing_else_is_written_over_neither_by_the_folder_nor_by_what_failed(
     make(tmp_path / name)
     before = contents(tmp_path)
     with (
-        pytest.raises(UsageError, match=rf"{name} is .*{said}\n.*--out DIR"),
-        Place(tmp_path / "fraud").whole_folder(force=True),
+        pytest.raises(UsageError, match=rf"{name} .*{said}\n.*--out DIR"),
+        OutputFolder(tmp_path / "fraud").whole_folder(force=True),
     ):
         pytest.fail("it began")
     assert contents(tmp_path) == before
@@ -86,16 +86,19 @@ def test_a_folder_that_holds_what_is_read_is_not_written_over(
 ) -> None:
     filled(tmp_path / name, *WRITTEN)
     monkeypatch.chdir(tmp_path)
-    place = Place(Path("fraud"), [Path("other/../" + name, "model.onnx")])
-    with pytest.raises(UsageError, match=r"it holds .*model\.onnx, which is read here"), place.whole_folder(force=True):
+    output = OutputFolder(Path("fraud"), [Path("other/../" + name, "model.onnx")])
+    with (
+        pytest.raises(UsageError, match=r"contains .*model\.onnx, which is being converted"),
+        output.whole_folder(force=True),
+    ):
         pytest.fail("it began")
     assert set(contents(tmp_path / name)) == set(WRITTEN)
 
 
 def test_what_somebody_puts_there_meanwhile_is_kept(tmp_path: Path) -> None:
     with (
-        pytest.raises(UsageError, match=r"no conversion left notes\.md"),
-        Place(tmp_path / "fraud").whole_folder(force=True),
+        pytest.raises(UsageError, match=r"not from a conversion: notes\.md"),
+        OutputFolder(tmp_path / "fraud").whole_folder(force=True),
     ):
         filled(tmp_path / "fraud", "notes.md")
     assert contents(tmp_path / "fraud") == {"notes.md": "notes.md"}
@@ -103,17 +106,17 @@ def test_what_somebody_puts_there_meanwhile_is_kept(tmp_path: Path) -> None:
 
 def test_what_failed_takes_the_place_of_what_failed_before(tmp_path: Path) -> None:
     filled(tmp_path / "fraud.failed", *WRITTEN)
-    place = Place(tmp_path / "fraud")
-    with contextlib.suppress(UsageError), place.whole_folder(force=False) as making:
-        place.keep_failed(filled(making, "conversion.json"))
+    output = OutputFolder(tmp_path / "fraud")
+    with contextlib.suppress(UsageError), output.whole_folder(force=False) as making:
+        output.keep_failed(filled(making, "conversion.json"))
         raise UsageError("it differs")
     assert contents(tmp_path) == {"fraud.failed/conversion.json": "conversion.json"}
 
 
 @pytest.mark.parametrize("name", [".", "..", "fraud/..", "/"])
 def test_a_folder_without_a_name_of_its_own_is_told_as_such(name: str) -> None:
-    with pytest.raises(UsageError, match=r"names no folder that can be made\n.*--out DIR"):
-        Place(Path(name))
+    with pytest.raises(UsageError, match=r"is not a folder that can be created\n.*--out DIR"):
+        OutputFolder(Path(name))
 
 
 def test_an_earlier_conversion_has_nothing_foreign(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_a_shifted_threshold_is_caught_and_the_rows_that_it_moved_are_shown(
 
     whole = from_lightgbm.to_onnx
     monkeypatch.setattr(from_lightgbm, "to_onnx", wrong)
-    with pytest.raises(ModelRefusedError, match=r"answers otherwise than the original: \d+ of .* rows") as refused:
+    with pytest.raises(ModelRefusedError, match=r"differs from the original: \d+ of .* rows") as refused:
         convert(booster, data=trained_models.payments(), out=tmp_path / "out", target="fraud")
     assert refused.value.code == "not_equal"
     assert '{"amount": ' in refused.value.message
@@ -138,7 +138,7 @@ def test_a_regression_is_held_to_a_bound_of_its_own_size(tmp_path: Path) -> None
     booster = trained_models.lightgbm_booster(10, objective="regression", target=frame["amount"] * 1000, categories=())
     data = frame.drop(columns=["fraud", *trained_models.TEXTS])
     made = convert(booster, data=data, out=tmp_path / "out", name="spend", terms=Terms(owner="risk@example.com"))
-    assert made.judged.comparison.relative == made.judged.comparison.bound == 1e-5
+    assert made.result.comparison.relative == made.result.comparison.bound == 1e-5
     expected = booster.predict(data)
     np.testing.assert_allclose(trained_models.scores(made, data), expected, rtol=1e-5)
     assert made.decision().spec.owner == "risk@example.com"
@@ -164,7 +164,7 @@ def test_columns_without_names_are_taken_by_their_place(tmp_path: Path) -> None:
     data = pd.DataFrame(rows, columns=["a", "b", "c"])
     made = convert(booster, data=data, out=tmp_path / "out", name="plain")
     np.testing.assert_allclose(trained_models.scores(made, data), booster.predict(rows), rtol=0, atol=1e-6)
-    with pytest.raises(InvalidInputError, match=r"trained on 3 columns without names, and the data has 2"):
+    with pytest.raises(InvalidInputError, match=r"trained on 3 unnamed columns, but the data has 2"):
         convert(booster, data=data[["a", "b"]], out=tmp_path / "less", name="plain")
 
 
@@ -177,7 +177,7 @@ def test_values_that_float32_cannot_tell_apart_are_counted_and_not_taken_for_a_b
         lightgbm.Dataset(close.reshape(-1, 1), np.arange(4000) >= 2000, feature_name=["x"]),
         3,
     )
-    with pytest.raises(ModelRefusedError, match="closer to thresholds than float32 can tell"):
+    with pytest.raises(ModelRefusedError, match="closer to thresholds than float32 can resolve"):
         convert(booster, data={"x": close}, out=tmp_path / "out", name="close")
     # Whoever registers what was refused takes its certificate along.
     assert read_certificate(tmp_path / "out.failed" / "equivalence.json").outcome == "refused"
@@ -187,7 +187,7 @@ def test_values_that_float32_cannot_tell_apart_are_counted_and_not_taken_for_a_b
     ("settings", "said"),
     [
         ({"linear_tree": True, "categories": ()}, r"leaves are linear models.*\n.*without linear_tree"),
-        ({"zero_as_missing": True}, r"zeros for missing values.*\n.*without zero_as_missing"),
+        ({"zero_as_missing": True}, r"zeros as missing.*\n.*without zero_as_missing"),
         ({"objective": "cross_entropy"}, r"onnxmltools cannot convert.*cross_entropy.*\n.*objective"),
     ],
 )
@@ -203,7 +203,7 @@ def test_what_onnx_s_trees_cannot_say_is_refused_with_what_to_do(
 def test_a_file_that_is_cut_off_is_told_as_such(converted: Converted, folder: Path, tmp_path: Path) -> None:
     whole = (folder / "fraud.txt").read_bytes()
     (tmp_path / "cut.txt").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(ModelRefusedError, match=r"cut.txt is cut off"):
+    with pytest.raises(ModelRefusedError, match=r"cut.txt is truncated"):
         convert(tmp_path / "cut.txt", data=folder / "payments.csv", out=tmp_path / "out", target="fraud")
 
 

@@ -14,7 +14,7 @@ from flyball.documents.onnx_graph import keep_outputs
 from flyball.errors import InvalidInputError, ModelRefusedError, UsageError
 from flyball.models.convert import convert, from_onnx
 from flyball.models.convert.session import answers_of, session
-from flyball.models.convert.tensor_model import Plain, compared
+from flyball.models.convert.tensor_model import TensorModel, compared
 from flyball.models.equivalence.certificate import read_certificate
 from flyball.native.model_runs import Model
 from tests.support import onnx_models, trained_models
@@ -64,9 +64,9 @@ def test_a_model_with_one_tensor_for_each_column_is_fed_by_their_names(tmp_path:
 
 def test_the_number_of_columns_must_be_the_model_s(tmp_path: Path) -> None:
     classifier(tmp_path / "risk.onnx", zipmap=False)
-    with pytest.raises(InvalidInputError, match=r"takes 3 columns, and the data has 4: amount.*\n.*--target"):
+    with pytest.raises(InvalidInputError, match=r"takes 3 columns, but the data has 4: amount.*\n.*--target"):
         convert(tmp_path / "risk.onnx", data=FRAME[[*COLUMNS, "fraud"]], out=tmp_path / "out")
-    with pytest.raises(InvalidInputError, match=r"'country' holds texts, and the model takes FP32"):
+    with pytest.raises(InvalidInputError, match=r"'country' holds text, but the model takes FP32"):
         convert(tmp_path / "risk.onnx", data=FRAME[["amount", "mcc", "country"]], out=tmp_path / "out")
     with pytest.raises(UsageError, match="no element 5"):
         convert(tmp_path / "risk.onnx", data=FRAME[COLUMNS], out=tmp_path / "out", score=5)
@@ -102,18 +102,18 @@ def test_a_plain_model_without_data_is_tried_on_made_up_tensors(tmp_path: Path) 
         tmp_path / "p.onnx", [helper.make_node("GlobalAveragePool", ["image"], ["mean"])], ends[:1], ends[1:]
     )
     made = convert(path, out=tmp_path / "out")
-    assert made.judged.comparison.by_kind.keys() == {"random"}
+    assert made.result.comparison.by_kind.keys() == {"random"}
     with pytest.raises(InvalidInputError, match=r"takes tensors, not rows of columns: image FP32.*\n.*\.npz"):
         convert(path, data=tmp_path / "rows.csv", out=tmp_path / "other")
 
 
 def test_a_model_for_one_picture_at_a_time_is_asked_one_at_a_time(tmp_path: Path) -> None:
     path = pictures(tmp_path)
-    assert convert(path, out=tmp_path / "made-up").judged.comparison.all.rows == 8
+    assert convert(path, out=tmp_path / "made-up").result.comparison.all.rows == 8
     images = np.random.default_rng(1).normal(size=(100, 3, 4, 4)).astype(np.float32)
     np.savez(tmp_path / "images.npz", image=images)
     made = convert(path, data=tmp_path / "images.npz", out=tmp_path / "given")
-    assert (made.judged.comparison.all.rows, made.judged.equal) == (100, True)
+    assert (made.result.comparison.all.rows, made.result.equal) == (100, True)
 
 
 def test_a_model_for_so_many_rows_is_asked_so_many_at_a_time(tmp_path: Path) -> None:
@@ -144,19 +144,19 @@ def test_a_model_whose_rows_cannot_be_free_is_told_to_be_exported_so(tmp_path: P
     shape = {"shape": np.array([1, -1], np.int64)}
     nodes = [helper.make_node("Reshape", ["image", "shape"], ["flat"])]
     path = onnx_models.save(tmp_path / "flat.onnx", nodes, ends[:1], ends[1:], shape)
-    with pytest.raises(ModelRefusedError, match=r"'flat' has the shape \[1, 96\] for 8 rows.*\n.*with free rows"):
+    with pytest.raises(ModelRefusedError, match=r"'flat' has shape \[1, 96\] for 8 rows.*\n.*with a free row axis"):
         convert(path, out=tmp_path / "out")
 
 
 def test_arrays_of_different_lengths_are_told(tmp_path: Path) -> None:
     given = {name: np.zeros((count, 3), np.float32) for name, count in (("amounts", 2), ("count", 3), ("known", 3))}
-    with pytest.raises(InvalidInputError, match=r"so many rows: amounts 2, count 3, known 3"):
+    with pytest.raises(InvalidInputError, match=r"different numbers of rows: amounts 2, count 3, known 3"):
         convert(onnx_models.many(tmp_path), data=given, out=tmp_path / "out")
 
 
 def test_a_classifier_with_maps_is_kept_without_data_too(tmp_path: Path) -> None:
     made = convert(onnx_models.zipmap(tmp_path), out=tmp_path / "out")
-    assert (made.judged.comparison.all.rows, made.judged.equal) == (8, True)
+    assert (made.result.comparison.all.rows, made.result.equal) == (8, True)
     assert [one.name for one in Model(made.folder / "model.onnx").facts.outputs] == ["label", "probabilities"]
 
 
@@ -181,11 +181,11 @@ def test_a_fault_of_what_makes_a_file_fit_to_be_served_is_found(
     classifier(tmp_path / "risk.onnx", zipmap=True)
     monkeypatch.setattr(from_onnx, *fault)
     for data in (FRAME[COLUMNS], None):
-        with pytest.raises(ModelRefusedError, match="answers otherwise than the original"):
+        with pytest.raises(ModelRefusedError, match="differs from the original"):
             convert(tmp_path / "risk.onnx", data=data, out=tmp_path / "out", rows=400)
 
 
-def told_apart(folder: Path) -> Plain:
+def told_apart(folder: Path) -> TensorModel:
     """A label to 100,000, a text and a probability for each of five rows, and what is expected of them."""
     nodes = [
         helper.make_node("Cast", ["x"], ["label"], to=TensorProto.INT64),
@@ -198,7 +198,7 @@ def told_apart(folder: Path) -> Plain:
     path = onnx_models.save(folder / "m.onnx", nodes, inputs, outputs, {"small": np.array(1e-6, np.float32)})
     given = {"x": np.linspace(1, 100_000, 5, dtype=np.float32).reshape(-1, 1)}
     with session(path) as model:
-        return Plain("onnx", path.read_bytes(), given, answers_of(model, given), made_up=False)
+        return TensorModel("onnx", path.read_bytes(), given, answers_of(model, given), made_up=False)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_a_model_that_gives_texts_alone_is_compared_by_them(tmp_path: Path) -> N
     words = onnx.load(onnx_models.strings(tmp_path))
     keep_outputs(words, {"word"})
     (tmp_path / "words.onnx").write_bytes(words.SerializeToString())
-    assert convert(tmp_path / "words.onnx", out=tmp_path / "out").judged.comparison.all.rows == 8
+    assert convert(tmp_path / "words.onnx", out=tmp_path / "out").result.comparison.all.rows == 8
 
 
 def test_what_a_server_would_refuse_is_refused_with_its_reason(tmp_path: Path) -> None:

@@ -113,8 +113,8 @@ def test_a_pipeline_s_decision_answers_as_it_does_also_for_gaps_and_unseen_texts
     expected = answers(model, fresh.drop(columns="fraud"))
     np.testing.assert_allclose(trained_models.scores(converted, fresh), expected, rtol=0, atol=5e-6)
     assert converted.document["explained_by"] == explained
-    assert {"given", "random", "edge"} == converted.judged.comparison.by_kind.keys() - {"rounded"}
-    assert converted.judged.rounded.ordinary == 0
+    assert {"given", "random", "edge"} == converted.result.comparison.by_kind.keys() - {"rounded"}
+    assert converted.result.rounded.ordinary == 0
 
 
 def test_a_converted_folder_is_packed_with_other_bands_and_not_with_another_mean(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_step_that_no_transform_repeats_goes_into_the_model_with_one_tensor_fo
     frame = FRAME[["amount", "card age", "distance", "online", "country", "channel", "mcc", "fraud"]]
     converted = convert(model, data=frame, out=tmp_path / "out", target="fraud", name="fraud")
     assert isinstance(converted.document["columns"], dict)
-    assert "PowerTransformer cannot be turned into transforms" in converted.document["notes"][0]
+    assert "PowerTransformer cannot be converted to transforms" in converted.document["notes"][0]
 
 
 def test_the_best_of_a_search_is_taken(tmp_path: Path) -> None:
@@ -209,15 +209,15 @@ def test_an_estimator_that_skl2onnx_does_not_know_is_named(tmp_path: Path) -> No
 
 
 def test_what_predicts_nothing_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="StandardScaler, which predicts nothing"):
+    with pytest.raises(InvalidInputError, match="StandardScaler, which does not predict"):
         made(make_pipeline(StandardScaler()).fit(ROWS[["amount"]]), tmp_path)
-    with pytest.raises(InvalidInputError, match=r"builtins\.dict is no model"):
+    with pytest.raises(InvalidInputError, match=r"builtins\.dict is not a supported model"):
         made({"a": 1}, tmp_path)
 
 
 def test_a_column_that_the_data_does_not_have_is_named_and_so_is_one_of_another_case(tmp_path: Path) -> None:
     model = Ridge().fit(ROWS[["amount", "mcc"]], TARGET)
-    with pytest.raises(InvalidInputError, match=r"no column 'amount', which.*\n.*'Amount' is there: rename it to 'amount'"):
+    with pytest.raises(InvalidInputError, match=r"no column 'amount', which.*\n.*rename 'Amount' to 'amount'"):
         convert(model, data=FRAME.rename(columns={"amount": "Amount"}), out=tmp_path / "out", name="x")
     with pytest.raises(InvalidInputError, match=r"no column 'mcc', which.*\n.*its columns are 'amount', 'card age'"):
         convert(model, data=FRAME.drop(columns="mcc"), out=tmp_path / "out", name="x")

@@ -54,7 +54,7 @@ def test_rows_in_memory_are_taken_from_frames_arrays_and_dicts() -> None:
     frame = pd.DataFrame({"a": [1, 2], "b": pd.Categorical(["x", None])})
     assert read_table(frame).holds == {"a": "int", "b": "string"}
     assert read_table(np.zeros((2, 3))).holds == {"f0": "float", "f1": "float", "f2": "float"}
-    with pytest.raises(InvalidInputError, match=r"rows cannot be taken from a list"):
+    with pytest.raises(InvalidInputError, match=r"cannot read rows from a list"):
         read_table([1, 2])
     with pytest.raises(InvalidInputError, match=r"the data has no rows"):
         read_table({"a": []})
@@ -71,7 +71,7 @@ def test_rows_with_infinity_are_left_out_and_told(tmp_path: Path) -> None:
     model = Ridge().fit(frame, frame["mcc"])
     frame.loc[3, "amount"] = np.inf
     made = convert(model, data=frame, out=tmp_path / "out", rows=300)
-    assert made.document["notes"] == ["1 of the rows have an infinite number and were left out: a request cannot carry it"]
+    assert made.document["notes"] == ["skipped 1 rows with an infinite number, which no request can contain"]
 
 
 @pytest.mark.filterwarnings("ignore")  # a gap in the rows of training is told

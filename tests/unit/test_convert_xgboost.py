@@ -30,7 +30,7 @@ def test_the_decision_answers_as_the_booster_does_also_for_gaps(form: str, tmp_p
     fresh.loc[::7, "distance"] = np.nan
     expected = predicted(booster, trained_models.inputs(fresh))
     np.testing.assert_allclose(trained_models.scores(made, fresh), expected, rtol=0, atol=1e-6)
-    assert made.judged.comparison.by_kind.keys() == {"given", "random", "edge"}
+    assert made.result.comparison.by_kind.keys() == {"given", "random", "edge"}
     assert made.document["explained_by"] == "trees"
 
 
@@ -75,7 +75,7 @@ def test_a_booster_whose_training_stopped_early_answers_by_all_its_rounds_and_th
     opened = xgboost.Booster(model_file=tmp_path / "fraud.json")  # as a file is opened: it knows its best round, too
     made = convert(opened, data=frame, out=tmp_path / "out", target="fraud", name="fraud", rows=400)
     np.testing.assert_allclose(trained_models.scores(made, frame), predicted(booster, rows), rtol=0, atol=1e-6)
-    assert f"first {best} of its {rounds} rounds" in made.document["notes"][0]
+    assert f"first {best} of {rounds} rounds" in made.document["notes"][0]
     assert f"booster[:{best}]" in made.document["notes"][0]
     cut = convert(booster[:best], data=frame, out=tmp_path / "cut", target="fraud", name="fraud", rows=400)
     assert not cut.document["notes"]
@@ -126,7 +126,7 @@ def test_a_value_that_stands_for_missing_is_refused(tmp_path: Path) -> None:
 
     frame = trained_models.payments()[["amount", "mcc", "fraud"]]
     model = xgboost.XGBClassifier(n_estimators=2, missing=-1, n_jobs=1).fit(frame[["amount", "mcc"]], frame["fraud"])
-    with pytest.raises(ModelRefusedError, match=r"takes -1 for missing.*\n.*missing=nan"):
+    with pytest.raises(ModelRefusedError, match=r"treats -1 as missing.*\n.*missing=nan"):
         convert(model, data=frame, out=tmp_path / "out", target="fraud")
 
 
@@ -136,7 +136,7 @@ def test_files_that_are_cut_off_are_told_as_such(tmp_path: Path) -> None:
         path = tmp_path / f"fraud.{form}"
         trained_models.xgboost_booster(2).save_model(path)
         path.write_bytes(path.read_bytes()[:-40])
-        with pytest.raises(ModelRefusedError, match=rf"fraud.{form} is cut off"):
+        with pytest.raises(ModelRefusedError, match=rf"fraud.{form} is truncated"):
             convert(path, data=data, out=tmp_path / "out", target="fraud")
 
 

@@ -74,11 +74,11 @@ def test_the_options_of_serve_make_a_schedule(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("journal", "every", "keep", "said"),
     [
-        ("j", "often", None, "no time"),
-        ("j", "0s", None, "no time"),
+        ("j", "often", None, "not a duration"),
+        ("j", "0s", None, "not a duration"),
         (None, "1h", None, "needs a journal"),
         ("j", None, "25mo", "--compact-every"),
-        ("j", "1h", "long", "no time to keep"),
+        ("j", "1h", "long", "not a duration"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(journal: str | None, every: str | None, keep: str | None, said: str) -> None:

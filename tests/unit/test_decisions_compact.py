@@ -20,7 +20,7 @@ from flyball.decision_log.proof.verify_parquet import verify_parquet
 from flyball.decision_log.read.parquet_log import ParquetLog
 from flyball.decision_log.read.views import opened
 from flyball.decision_log.read.whole_log import WholeLog
-from flyball.decision_log.retention.compact import alone, compact
+from flyball.decision_log.retention.compact import compact, compaction_lock
 from flyball.decision_log.retention.retired import Retired, append_retired, read_retired
 from flyball.errors import EvidenceError, LockedError
 from tests.support import journal_folders
@@ -112,7 +112,7 @@ def test_a_segment_that_does_not_verify_stays_and_so_do_all_after_it(tmp_path: P
 
 def test_two_compactions_at_once_are_refused(tmp_path: Path) -> None:
     journal_folders.filled(tmp_path, [1])
-    with alone(tmp_path), pytest.raises(LockedError):
+    with compaction_lock(tmp_path), pytest.raises(LockedError):
         compact(WholeLog(tmp_path))
 
 

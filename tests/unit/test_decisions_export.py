@@ -85,7 +85,7 @@ def test_a_pack_is_proven_by_its_own_script_alone(pack: Files, tmp_path: Path) -
     shown = checked(pack, tmp_path / "pack", "--key", journal_folders.KEY.hex())
     assert (shown.returncode, shown.stderr) == (0, "")
     assert shown.stdout.splitlines()[-1] == "PROVEN"
-    assert "decision.json: the one that 000000000001-served names as its deployment" in shown.stdout
+    assert "decision.json: the deployment of 000000000001-served" in shown.stdout
     own = checked(pack, tmp_path / "pack")
     assert "under the pack's own key" in own.stdout
 
@@ -202,7 +202,7 @@ def long(tmp_path: Path) -> Files:
 def test_a_long_input_is_in_the_pack_and_proven(long: Files, tmp_path: Path) -> None:
     shown = checked(long, tmp_path / "pack")
     assert shown.returncode == 0, shown.stdout
-    assert "input.cbor: the one that 000000000008-decision names as its input_blob" in shown.stdout
+    assert "input.cbor: the input_blob of 000000000008-decision" in shown.stdout
     assert json.loads(long[LONG])["input"] == {"note": "x" * 9000, "id": 7, "when": "2026-11-16T00:00:00.000000005Z"}
 
 
@@ -223,7 +223,7 @@ def test_a_changed_long_input_is_not_proven(long: Files, tmp_path: Path, tamper:
 
 
 def test_personal_values_that_are_shown_are_named_as_not_proven(long: Files, tmp_path: Path) -> None:
-    assert f"--  not proven: {LONG[8:-5]}: that what is personal is sealed" in checked(long, tmp_path / "sealed").stdout
+    assert f"--  not proven: {LONG[8:-5]}: that its personal data is sealed" in checked(long, tmp_path / "sealed").stdout
     document(LONG, lambda record: record.pop("personal"))(long)
     document(LONG, lambda record: (record.update(personal_fields=["name"]), record["input"].update(name="Ann")))(long)
     shown = checked(long, tmp_path / "opened")

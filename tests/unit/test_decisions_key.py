@@ -6,7 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from flyball.cli.decisions import decisions
-from flyball.decision_log.annotations import tell_outcomes, tell_override
+from flyball.decision_log.annotations import record_outcomes, record_override
 from flyball.errors import JournalRefusedError, NotFoundError
 from flyball.native.journal import Journal, JournalLog
 
@@ -50,9 +50,9 @@ def test_a_verb_that_records_needs_the_key_that_the_journal_names(folder, key, v
 def test_outcomes_and_overrides_are_told_with_that_key_alone(folder, key):
     told = {"by": "ana", "why": "known", "url": None, "folder": folder}
     with pytest.raises(JournalRefusedError, match="--key FILE"):
-        tell_outcomes([{"id": ID, "decision": "pay", "truth": "fraud"}], url=None, folder=folder)
+        record_outcomes([{"id": ID, "decision": "pay", "truth": "fraud"}], url=None, folder=folder)
     with pytest.raises(JournalRefusedError, match="--key FILE"):
-        tell_override("pay", ID, "pass", **told)
-    tell_outcomes([{"id": ID, "decision": "pay", "truth": "fraud"}], url=None, folder=folder, key=key)
-    tell_override("pay", ID, "pass", **told, key=key)
+        record_override("pay", ID, "pass", **told)
+    record_outcomes([{"id": ID, "decision": "pay", "truth": "fraud"}], url=None, folder=folder, key=key)
+    record_override("pay", ID, "pass", **told, key=key)
     assert [record["kind"] for record in JournalLog(folder).find(ID)] == ["outcome", "outcome", "override"]

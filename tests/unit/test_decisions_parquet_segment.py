@@ -46,4 +46,4 @@ def test_a_column_that_is_wrong_in_the_last_row_only_is_found(tmp_path: Path, pa
     pq.write_table(
         table.set_column(place, table.schema.field(place), pa.array(outcomes, table.schema.field(place).type)), parts[0]
     )
-    assert [fault.partition(": ")[2] for fault in faults(tmp_path, parts)] == ["outcome is not what its records say"]
+    assert [fault.partition(": ")[2] for fault in faults(tmp_path, parts)] == ["outcome does not match its records"]

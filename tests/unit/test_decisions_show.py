@@ -31,7 +31,7 @@ def test_a_decision_is_told_in_few_lines(tmp_path):
         "  rules that fired: rule 1",
         "  features  payments_1h = 23 (window, age 0 ms)",
         "  input     amount = 4100.00 · country = FR",
-        "  personal  sealed; see it with --reveal",
+        "  personal  encrypted; show it with --reveal",
         "  parse 6 µs · route 1 · infer 21   total 28 µs   (batch 3 of 5)",
         "  proof: segment 000184, frame 20731, root signed 2025-11-15 07:33:00",
         f"Replay:  flyball decisions replay {ID.format(1)}      What if:  … --set payments_1h=VALUE",
@@ -48,11 +48,11 @@ def test_what_was_told_later_follows_the_proof(tmp_path):
         told("override", decision="loan", outcome="reject", by="eve", why="of another decision", caller="eve"),
         told("outcome", decision="card-fraud", truth=False, when=None, source="bank", caller=None),
     )
-    assert "  shadow next: review (0.400), does not agree" in shown
-    assert "  not delivered: the client had hung up" in shown
+    assert "  shadow next: review (0.400), disagrees" in shown
+    assert "  not delivered: the client had disconnected" in shown
     assert shown[-3:-1] == [
         "  overridden 2025-11-15 03:00:00: pass, by ana (caller desk): known customer",
-        "  turned out 2025-11-15 05:00:00: false (bank) (not authenticated)",
+        "  true outcome 2025-11-15 05:00:00: false (bank) (not authenticated)",
     ]
 
 
@@ -110,7 +110,7 @@ def test_records_have_the_type_of_their_kind_and_keep_what_is_new(tmp_path):
     assert decided.model_extra["later"] == "yes"
     assert isinstance(outcome, Outcome)
     assert (type(served), served.model_extra["base"]) == (Record, "/x")
-    with pytest.raises(JournalRefusedError, match="record 0 is not as this flyball knows it"):
+    with pytest.raises(JournalRefusedError, match="record 0 has an unknown form"):
         typed({**log.records_given[0], "features": 3})
 
 
@@ -133,7 +133,7 @@ def test_the_first_note_over_a_frame_says_since_when_it_is_signed(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "hello", note(1, 2, 3).replace("open", "shut"), note("x", 2, 3)])
 def test_what_is_no_note_is_refused(text):
-    with pytest.raises(JournalRefusedError, match="no checkpoint"):
+    with pytest.raises(JournalRefusedError, match="not a journal's checkpoint"):
         checkpoints.parse(text)
 
 

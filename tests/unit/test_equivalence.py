@@ -18,7 +18,7 @@ from flyball.errors import InvalidInputError, RefusedError
 from flyball.models.equivalence.accuracy import labels_of, qualities
 from flyball.models.equivalence.certificate import CERTIFICATE, Candidate, Data, Engine, Original, certify, read_certificate
 from flyball.models.equivalence.comparison import compare, flips_by_segment
-from flyball.models.equivalence.gate import Bars, judge
+from flyball.models.equivalence.gate import Bars, evaluate
 from flyball.models.equivalence.rows import like
 from flyball.models.equivalence.segments import SEGMENT_ROWS_MIN, SEGMENTS_MAX, segments_of
 
@@ -91,12 +91,12 @@ def test_a_worse_segment_fails_although_the_whole_passes(random: np.random.Gener
     second = np.where(segment == "small", random.random(20_000), first)
     told, left_out = qualities(labels_of(truth, first), first, second, segment)
     bars = Bars(auc=0.02, logloss=0.05, accuracy=0.02)
-    verdict = judge(bars, [], told, left_out)
+    verdict = evaluate(bars, [], told, left_out)
     failed = {(one.what, one.segment) for one in verdict.findings if not one.passed}
     assert not verdict.passed
     assert failed
     assert {segment for _, segment in failed} == {"small"}
-    assert "of small" in verdict.words
+    assert "of small" in verdict.message
 
 
 def test_where_there_are_more_edges_than_rows_every_column_has_some() -> None:
@@ -109,7 +109,7 @@ def test_where_there_are_more_edges_than_rows_every_column_has_some() -> None:
 
 def crowded() -> dict[str, Any]:
     """Rows of 20 numbers with 255 thresholds each, 15,300 edges, and one column of texts."""
-    names = [f"n{place}" for place in range(20)]
+    names = [f"n{index}" for index in range(20)]
     numbers = {name: np.linspace(-1, 1, 50) for name in names}
     return {
         "given": {**numbers, "country": np.array(["DE", "FR"] * 25, dtype=object)},
@@ -166,40 +166,40 @@ def test_a_segment_that_is_decided_otherwise_fails_although_the_whole_passes_and
     second = np.where(np.arange(20_000) < 20, 0.6, first)  # every sixth row of the small one
     second[120:150] = 0.6
     whole = compare(first, second, bound=0, kinds=["given"] * 20_000, thresholds=[0.5]).flips
-    assert judge(Bars(), whole).passed
+    assert evaluate(Bars(), whole).passed
     flips, left_out = flips_by_segment(first, second, segment, [0.5])
-    verdict = judge(Bars(), whole, untold=left_out, of_segments=flips)
+    verdict = evaluate(Bars(), whole, skipped=left_out, of_segments=flips)
     assert [(one.what, one.segment) for one in verdict.findings if not one.passed] == [("flips", "small")]
-    assert "20 of 120 rows of small change the side of 0.5, 1.00% may" in verdict.words
-    assert [one.segment for one in verdict.untold] == ["tiny"]  # 30 of 30 rows, but so few are not judged
+    assert "20 of 120 rows of small change the side of 0.5; 1.00% allowed" in verdict.message
+    assert [one.segment for one in verdict.skipped] == ["tiny"]  # 30 of 30 rows, but so few are not judged
     second[:20] = 0.4
     second[0] = 0.6  # one of 120 may be chance
     flips, _ = flips_by_segment(first, second, segment, [0.5])
-    assert judge(Bars(), whole, of_segments=flips).passed
+    assert evaluate(Bars(), whole, of_segments=flips).passed
 
 
 def test_classes_flip_in_segments_too_and_only_the_largest_segments_are_judged() -> None:
-    names = np.repeat([f"s{place}" for place in range(SEGMENTS_MAX + 1)], SEGMENT_ROWS_MIN)
+    names = np.repeat([f"s{index}" for index in range(SEGMENTS_MAX + 1)], SEGMENT_ROWS_MIN)
     first = np.tile([0.6, 0.4], (len(names), 1))
     flips, left_out = flips_by_segment(first, first[:, ::-1], names)
     assert len(flips) == SEGMENTS_MAX == len(segments_of(names)[0])
     assert all(told[0].flips == SEGMENT_ROWS_MIN for told in flips.values())
-    assert [one.why for one in left_out] == [f"only the {SEGMENTS_MAX} largest segments are told"]
+    assert [one.why for one in left_out] == [f"only the {SEGMENTS_MAX} largest segments are evaluated"]
 
 
 def test_too_few_rows_never_pass_and_are_told_how_many_would() -> None:
     first = np.linspace(0, 1, 100)
     told = compare(first, first, bound=0, kinds=["given"] * 100, thresholds=[0.5])
-    verdict = judge(Bars(flips=0.001), told.flips)
+    verdict = evaluate(Bars(flips=0.001), told.flips)
     assert not verdict.passed
-    assert "give 3,851 or more" in verdict.words
+    assert "pass 3,851 or more" in verdict.message
     many = np.linspace(0, 1, 3851)
     told = compare(many, many, bound=0, kinds=["given"] * 3851, thresholds=[0.5])
-    assert judge(Bars(flips=0.001), told.flips).passed
+    assert evaluate(Bars(flips=0.001), told.flips).passed
 
 
 def test_a_gate_without_any_figure_does_not_pass() -> None:
-    assert not judge(Bars(), []).passed
+    assert not evaluate(Bars(), []).passed
 
 
 @pytest.mark.parametrize(
@@ -207,8 +207,8 @@ def test_a_gate_without_any_figure_does_not_pass() -> None:
     [
         (np.array(["yes", "no"]), np.zeros(2), "labels must be numbers"),
         (np.array([1.0, np.nan]), np.zeros(2), "missing or infinite"),
-        (np.array([0.0, 3.0]), np.zeros((2, 3)), "not all of 0 to 2"),
-        (np.array([-1.0, 1.0, 1.0]), np.array([0.0, 0.4, 1.0]), r"(?s)labels are -1 and 1.*write 0 and 1"),
+        (np.array([0.0, 3.0]), np.zeros((2, 3)), "must be 0 to 2"),
+        (np.array([-1.0, 1.0, 1.0]), np.array([0.0, 0.4, 1.0]), r"(?s)labels are -1 and 1.*the labels 0 and 1"),
         (np.array([1.0, 2.0, 1.0]), np.array([np.nan, 0.4, 0.6]), "labels are 1 and 2"),
     ],
 )
@@ -236,7 +236,7 @@ def test_two_values_are_numbers_where_answers_are_no_chances() -> None:
 
 
 def test_labels_of_one_class_show_nothing() -> None:
-    with pytest.raises(InvalidInputError, match="fewer than 2 rows of a class"):
+    with pytest.raises(InvalidInputError, match="at least 2 rows"):
         labels_of(np.ones(5), np.zeros(5))
 
 
@@ -262,10 +262,10 @@ def test_no_bar_allows_an_answer_that_is_lost() -> None:
     first = np.linspace(0, 1, 5000)
     second = np.where(np.arange(5000) == 7, np.nan, first)
     told = compare(first, second, bound=0, kinds=["given"] * 5000, thresholds=[0.5])
-    assert judge(Bars(), told.flips).passed
-    verdict = judge(Bars(), told.flips, lost=1)
+    assert evaluate(Bars(), told.flips).passed
+    verdict = evaluate(Bars(), told.flips, lost=1)
     assert not verdict.passed
-    assert "1 row that had an answer has none" in verdict.words
+    assert "1 row lost the numeric answer" in verdict.message
 
 
 @settings(max_examples=200)
@@ -345,10 +345,10 @@ def test_a_certificate_whose_outcome_does_not_follow_is_refused(tmp_path: Path) 
 
 NOT_EQUAL = '"beyond": 0,\n      "max_abs": 0.9'
 FORGERIES = {
-    "rows beyond are not counted": ('"beyond": 0,\n      "max_abs": 0.0', NOT_EQUAL, "how many rows lie beyond"),
-    "nor where the largest difference is no number": ('"max_abs": 0.0', '"max_abs": NaN', "how many rows lie beyond"),
-    "a bound without end": ('"bound": 1e-6', '"bound": Infinity', "its bound is no finite number"),
-    "a bound that is no number": ('"bound": 1e-6', '"bound": NaN', "its bound is no finite number"),
+    "rows beyond are not counted": ('"beyond": 0,\n      "max_abs": 0.0', NOT_EQUAL, "number of rows beyond the bound"),
+    "nor where the largest difference is no number": ('"max_abs": 0.0', '"max_abs": NaN', "number of rows beyond the bound"),
+    "a bound without end": ('"bound": 1e-6', '"bound": Infinity', "its bound is not a finite number"),
+    "a bound that is no number": ('"bound": 1e-6', '"bound": NaN', "its bound is not a finite number"),
     "other rows": ('"rows": 50,\n    "kinds"', '"rows": 60,\n    "kinds"', "the number of rows"),
     "another outcome": ('"outcome": "equal"', '"outcome": "refused"', "the outcome"),
 }
@@ -379,7 +379,7 @@ def test_a_bound_that_grows_with_the_answer_leaves_open_what_the_largest_differe
     if taken:
         assert certificate(comparison=comparison).outcome == ("refused" if beyond else "equal")
     else:
-        with pytest.raises(ValidationError, match="how many rows lie beyond the bound does not follow"):
+        with pytest.raises(ValidationError, match="the number of rows beyond the bound does not follow"):
             certificate(comparison=comparison)
 
 
@@ -390,7 +390,7 @@ def test_a_bound_that_grows_with_the_answer_leaves_open_what_the_largest_differe
 def test_a_gate_that_passed_against_its_findings_is_refused(findings: list[bool], words: str, tmp_path: Path) -> None:
     expected = np.linspace(0, 1, 50)
     told = compare(expected, expected[::-1], bound=1e-6, kinds=["given"] * 50, thresholds=[0.5])
-    whole = json.loads(certificate(comparison=told, gate=judge(Bars(), told.flips)).to_bytes())
+    whole = json.loads(certificate(comparison=told, gate=evaluate(Bars(), told.flips)).to_bytes())
     assert whole["outcome"] == "refused"
     told_by = whole["gate"]["findings"][0]
     whole["gate"] |= {"passed": True, "findings": [{**told_by, "passed": passed} for passed in findings]}
@@ -412,22 +412,22 @@ def test_a_certificate_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> No
         read_certificate(tmp_path / CERTIFICATE)
     assert CERTIFICATE in (error.value.next_step or "")
     (tmp_path / CERTIFICATE).write_bytes(b" " * ((4 << 20) + 1))
-    with pytest.raises(RefusedError, match="more than 4 MiB") as error:
+    with pytest.raises(RefusedError, match="limit of 4 MiB") as error:
         read_certificate(tmp_path / CERTIFICATE)
     assert "flyball convert" in (error.value.next_step or "")
 
 
 @pytest.mark.parametrize("bound", [float("nan"), float("inf"), -1e-9])
 def test_a_bound_that_bounds_nothing_is_refused(bound: float) -> None:
-    with pytest.raises(InvalidInputError, match="is no bound") as error:
+    with pytest.raises(InvalidInputError, match="is not allowed") as error:
         compare(np.zeros(3), np.ones(3), bound=bound, kinds=["given"] * 3)
-    assert error.value.next_step == "give one of 0 or more"
+    assert error.value.next_step == "use a finite number of 0 or more"
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_models_that_answer_nothing_are_not_equal(value: float) -> None:
     nothing = np.full(3, value)
-    with pytest.raises(InvalidInputError, match="so nothing is shown"):
+    with pytest.raises(InvalidInputError, match="so nothing is compared"):
         compare(nothing, nothing, bound=1e-6, kinds=["given"] * 3)
     one = np.array([value, value, 0.5])
     assert compare(one, one, bound=1e-6, kinds=["given"] * 3).equal
@@ -438,5 +438,5 @@ def test_models_that_answer_nothing_are_not_equal(value: float) -> None:
 @pytest.mark.parametrize("content", [b"", b"{}", b"[1]", b"\xff", b'{"format": "flyball.equivalence/2"}'])
 def test_what_is_no_certificate_is_refused(content: bytes, tmp_path: Path) -> None:
     (tmp_path / CERTIFICATE).write_bytes(content)
-    with pytest.raises(RefusedError, match="no equivalence certificate"):
+    with pytest.raises(RefusedError, match="not a valid equivalence certificate"):
         read_certificate(tmp_path / CERTIFICATE)

@@ -82,7 +82,7 @@ def test_each_of_several_classes_has_its_own_trees() -> None:
     for which in range(3):
         got = attribution.contributions(attribution.trees_sidecar(model, element=which), rows[:60])
         np.testing.assert_allclose(got.sum(axis=1), margins[:, which], rtol=0, atol=1e-9)
-    with pytest.raises(UsageError, match="which of the 3 classes"):
+    with pytest.raises(UsageError, match="one of the 3 classes"):
         attribution.trees_sidecar(model)
 
 
@@ -174,7 +174,7 @@ def test_what_stopped_early_is_explained_by_the_rounds_that_it_answers_by() -> N
 def test_boosters_of_xgboost_without_plain_trees_are_refused_with_another_way() -> None:
     for kind in ("dart", "gblinear"):
         model, _ = xgboosted("reg:squarederror", trees=3, booster=kind) if kind == "dart" else (linear_booster(), None)
-        with pytest.raises(ModelRefusedError, match=rf"of the kind {kind}.*\n.*ablation"):
+        with pytest.raises(ModelRefusedError, match=rf"its booster is {kind}.*\n.*ablation"):
             attribution.trees_sidecar(model)
 
 
@@ -190,7 +190,7 @@ def test_trees_that_do_not_simply_add_up_are_refused() -> None:
 
     rows, target = table(300)
     for model in (AdaBoostClassifier(n_estimators=3), BaggingClassifier(n_estimators=3, max_features=4)):
-        with pytest.raises(ModelRefusedError, match="has no trees that simply add up"):
+        with pytest.raises(ModelRefusedError, match="is no additive tree model"):
             attribution.trees_sidecar(model.fit(np.nan_to_num(rows), target))
 
 

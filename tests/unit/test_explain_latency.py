@@ -106,7 +106,7 @@ NAMELESS = """[
 def test_what_is_no_profile_is_refused_by_its_name(tmp_path, text):
     path = tmp_path / "odd.json"
     path.write_text(text)
-    with pytest.raises(RefusedError, match=r"odd\.json is no profile of ONNX Runtime"):
+    with pytest.raises(RefusedError, match=r"odd\.json is not an ONNX Runtime profile"):
         read_profile(path)
 
 
@@ -187,19 +187,19 @@ TINY = {"took_us": 0.4, "floor_us": 0.001, "floor_by": "bytes"}
 @pytest.mark.parametrize(
     ("lines", "between", "batching", "do", "why"),
     [
-        ([line("Gemm", 0.9, floor_us=90.0, floor_by="bytes")], 0.1, ON, "fewer bytes", "1.1× the floor, which is reading"),
-        ([line("Conv", 0.9, floor_us=90.0, floor_by="operations")], 0.1, ON, "static 8-bit integers", "which is computing"),
+        ([line("Gemm", 0.9, floor_us=90.0, floor_by="bytes")], 0.1, ON, "fewer bytes", "1.1× the floor, spent on reading"),
+        ([line("Conv", 0.9, floor_us=90.0, floor_by="operations")], 0.1, ON, "static 8-bit integers", "spent on computing"),
         (
             [line("MatMul", 0.9, floor_us=10.0, floor_by="bytes")],
             0.1,
             ON,
-            "more rows in a run, or 8 bits",
+            "more rows per run, or 8 bits",
             "10.0× the floor",
         ),
         ([line("TreeEnsembleRegressor", 0.8)], 0.2, ON, "fewer or shallower trees", "trees: 80 % of a run"),
-        ([line("Mul", 0.05, **TINY)] * 8, 0.6, ON, "fewer, larger operators", "one of 8 tiny operators"),
-        ([line("Gemm", 0.2, **TINY)], 0.8, ON, "more rows in a run: servers let requests share", "100 % of a run"),
-        ([line("Gemm", 0.2, **TINY)], 0.8, OFF, "because rows influence each other", "its fixed cost"),
+        ([line("Mul", 0.05, **TINY)] * 8, 0.6, ON, "fewer, larger operators", "between 8 tiny operators"),
+        ([line("Gemm", 0.2, **TINY)], 0.8, ON, "more rows per run: under load servers batch", "100 % of a run"),
+        ([line("Gemm", 0.2, **TINY)], 0.8, OFF, "because rows influence each other", "fixed cost"),
         (
             [line("Cast", 0.2), line("Transpose", 0.1)],
             0.1,
@@ -207,16 +207,16 @@ TINY = {"took_us": 0.4, "floor_us": 0.001, "floor_by": "bytes"}
             "export the model with inputs",
             "1 Cast and 1 Transpose: 30 %",
         ),
-        ([line("LabelEncoder", 0.5, shapes=["string[1×1]"])], 0.1, ON, "transforms turn texts", "50 % of a run on texts"),
-        ([line("Loop", 0.1), line("Add", 0.8, calls=50)], 0.1, ON, "without the loop", "1 Loop and what runs in it: 90 %"),
+        ([line("LabelEncoder", 0.5, shapes=["string[1×1]"])], 0.1, ON, "transforms turn text", "50 % of a run on texts"),
+        ([line("Loop", 0.1), line("Add", 0.8, calls=50)], 0.1, ON, "without the loop", "1 Loop and its body: 90 %"),
         (
             [line("QLinearConv", 0.6, floor_us=10.0, floor_by="operations", shapes=["uint8[1×9×9×3]", "int8[8×3×3×3]"])],
             0.1,
             ON,
-            "leave these in 32-bit floats when quantising",
-            "60 % of a run, 4× the floor of 8 bits or more",
+            "keep these in 32-bit floats when quantising",
+            "60 % of a run, 4× the 8-bit floor or more",
         ),
-        ([line("DynamicQuantizeMatMul", 0.9)], 0.1, OFF, "static 8 bits", "90 % of a run; they scale anew"),
+        ([line("DynamicQuantizeMatMul", 0.9)], 0.1, OFF, "static 8 bits", "90 % of a run; they compute scales"),
         (
             [line("Softmax", 0.9, floor_us=90.0, floor_by="bytes")],
             0.1,

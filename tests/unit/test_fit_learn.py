@@ -92,13 +92,13 @@ def test_parameters_of_another_step_are_not_taken() -> None:
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ({"op": "standardize", "of": ["country"]}, "holds texts"),
-        ({"op": "one_hot", "of": ["amount"]}, "holds no texts"),
+        ({"op": "standardize", "of": ["country"]}, "has text"),
+        ({"op": "one_hot", "of": ["amount"]}, "has no text"),
         ({"op": "standardize", "of": ["amout"]}, "no column 'amout'"),
-        ({"op": "encode", "of": ["country"], "by": "target"}, "which column is the target"),
+        ({"op": "encode", "of": ["country"], "by": "target"}, "needs the target column"),
         ({"op": "bucket", "of": ["amount", "flat"], "quantiles": 3}, "its own bucket step"),
         ({"op": "bucket", "of": ["amount"], "quantiles": 1}, "allowed: 2 to 1000"),
-        ({"op": "fold", "of": ["amount"]}, "no transform 'fold'"),
+        ({"op": "fold", "of": ["amount"]}, "unknown transform 'fold'"),
     ],
 )
 def test_what_cannot_be_fitted_is_refused_with_its_place(step: dict[str, Any], said: str) -> None:

@@ -177,15 +177,15 @@ def test_a_folder_that_is_no_journal_is_refused_with_the_option(tmp_path):
     assert "--journal" in caught.value.next_step
 
 
-def test_verify_says_whole_and_ends_with_4_where_it_is_not(run, folder):
+def test_verify_says_verified_and_ends_with_4_where_it_is_not(run, folder):
     code, out, _ = run("verify")
-    assert (code, out.split()[0]) == (0, "whole")
+    assert (code, out.split()[0]) == (0, "verified")
     segment = next((folder / "segments").glob("*1.fbj"))
     segment.write_bytes(segment.read_bytes()[:-1])
     code, out, errors = run("verify")
     assert code == 4
     assert "segment 1" in out
-    assert "not as it was written" in errors
+    assert "changed or damaged" in errors
     code, out, _ = run("verify", "--json")
     assert (code, bool(json.loads(out)["findings"])) == (4, True)
 

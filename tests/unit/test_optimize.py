@@ -21,10 +21,10 @@ from flyball.errors import (
 )
 from flyball.models.equivalence.gate import Bars
 from flyball.models.optimize.answers import table_of
-from flyball.models.optimize.candidate import Candidate, judged
+from flyball.models.optimize.candidate import Candidate, evaluate_candidate
 from flyball.models.optimize.operators import operators_of
 from flyball.models.optimize.original import Original
-from flyball.models.optimize.pipeline import Found
+from flyball.models.optimize.pipeline import StepResults
 from flyball.models.optimize.rewrite import Graph, RewriteRefusedError, StaticInt8, Trim, rewrite
 from flyball.models.optimize.rows import Rows, read_rows
 from flyball.models.optimize.run import Run
@@ -33,7 +33,7 @@ from flyball.models.optimize.steps.export import EXPORTED, Export
 from flyball.models.optimize.steps.graph import Graphs, attempt
 from flyball.models.optimize.steps.served import AfterLoadError, Retest, same_served
 from flyball.models.optimize.subject import subject_of
-from flyball.models.optimize.work_folder import Work
+from flyball.models.optimize.work_folder import WorkFolder
 from flyball.native.model_documents import Batching
 from flyball.native.model_runs import Model
 from tests.support import onnx_models
@@ -45,13 +45,13 @@ from tests.support.small_network import chosen, exported, network, onnx_with_ano
 def test_a_candidate_that_loses_the_answer_to_one_given_row_is_refused(tmp_path: Path, labelled: bool) -> None:
     run = run_of(tmp_path, network(tmp_path))
     original = Original(run if labelled else replace(run, rows=replace(run.rows, labels=None)))
-    told = judged(
+    told = evaluate_candidate(
         original, "losing", "", losing(run.subject.model, float(np.sort(run.rows.inputs["x"][:, 0])[-2:].mean())), None
     )
     assert told.comparison is not None
     assert (told.comparison.by_kind["given"].beyond, told.comparison.flips[0].flips) == (1, 1)
     assert not told.accepted
-    assert "1 row that had an answer has none" in told.why_not
+    assert "1 row lost the numeric answer" in told.why_not
     json.dumps(told.model_dump(), allow_nan=False)
 
 
@@ -64,7 +64,7 @@ def test_a_segment_in_which_a_candidate_decides_otherwise_refuses_it(tmp_path: P
     segments = np.where((before != after) | (np.arange(run.rows.count) < 80), "hit", "other")
     labels = run.rows.labels if labelled else None
     original = Original(replace(run, rows=replace(run.rows, segments=segments, labels=labels)))
-    told = judged(original, "other", "", other, None)
+    told = evaluate_candidate(original, "other", "", other, None)
     assert told.verdict is not None
     assert told.verdict.findings[0].passed  # over all rows
     assert {(one.what, one.segment) for one in told.verdict.findings if not one.passed} == {("flips", "hit")}
@@ -99,7 +99,7 @@ def test_labels_that_name_another_class_than_the_score_are_turned_round(tmp_path
     for element, told in ((0, 1 - truth), (1, truth)):
         subject = subject_of(model, output=f"chances[{element}]", thresholds=[0.5])
         made = read_rows(tmp_path / "rows.npz", subject, Model(model).facts.inputs, labels="label")
-        labels = Original(Run(subject, made, Work(tmp_path / "work"))).labels
+        labels = Original(Run(subject, made, WorkFolder(tmp_path / "work"))).labels
         assert labels is not None
         assert labels.task == "two_classes"
         assert labels.truth.tolist() == told.tolist()
@@ -120,7 +120,7 @@ def two_classes(folder: Path) -> Path:
 def test_a_threshold_of_an_output_with_several_scores_asks_which_one_is_meant(tmp_path: Path) -> None:
     model = two_classes(tmp_path)
     for named in ("chances", None):
-        with pytest.raises(UsageError, match=r"(?s)several elements a row.*--output 'chances\[1\]'"):
+        with pytest.raises(UsageError, match=r"(?s)several elements per row.*--output 'chances\[1\]'"):
             subject_of(model, output=named, thresholds=[0.5])
     assert subject_of(model, output="chances").thresholds == []
     silent = onnx_models.onnx.load(model)
@@ -128,15 +128,15 @@ def test_a_threshold_of_an_output_with_several_scores_asks_which_one_is_meant(tm
     onnx_models.onnx.save(silent, model)
     subject = subject_of(model, thresholds=[0.5])
     rows = Rows({"x": np.zeros((3, 4), np.float32)}, None, None, "sha256:0")
-    with pytest.raises(UsageError, match="several elements a row"):
-        _ = Original(Run(subject, rows, Work(tmp_path / "work"))).answers
+    with pytest.raises(UsageError, match="several elements per row"):
+        _ = Original(Run(subject, rows, WorkFolder(tmp_path / "work"))).answers
 
 
 def test_labels_that_cannot_be_the_truth_end_the_run_and_not_each_candidate(tmp_path: Path) -> None:
     run = run_of(tmp_path, network(tmp_path))
     one_class = replace(run, rows=replace(run.rows, labels=np.ones(run.rows.count)))
-    with pytest.raises(InvalidInputError, match="fewer than 2 rows of a class"):
-        Graphs(Original(one_class)).run(Found({"export": {"columns": None}}), Silent())
+    with pytest.raises(InvalidInputError, match="at least 2 rows"):
+        Graphs(Original(one_class)).run(StepResults({"export": {"columns": None}}), Silent())
 
 
 @pytest.mark.parametrize("error", [ModelRefusedError("no"), ServerFaultError("no"), RewriteRefusedError("no")])
@@ -156,21 +156,21 @@ def test_what_no_candidate_can_help_ends_the_run_and_is_not_told_as_a_candidate_
             attempted(tmp_path, monkeypatch, error, Graph(level="basic"))
 
 
-def attempted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: FlyballError, way: Graph | None) -> Candidate:
+def attempted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: FlyballError, request: Graph | None) -> Candidate:
     """One whose judging fails."""
 
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
     monkeypatch.setattr("flyball.models.optimize.steps.graph.rewrite", lambda *_: "sha256:0")
-    monkeypatch.setattr("flyball.models.optimize.steps.graph.judged", fail)
-    original = SimpleNamespace(run=SimpleNamespace(work=Work(tmp_path)))
-    return attempt(original, Found({"export": {"columns": None}}), "basic", how="", way=way)
+    monkeypatch.setattr("flyball.models.optimize.steps.graph.evaluate_candidate", fail)
+    original = SimpleNamespace(run=SimpleNamespace(work=WorkFolder(tmp_path)))
+    return attempt(original, StepResults({"export": {"columns": None}}), "basic", how="", request=request)
 
 
 def test_an_element_that_the_output_does_not_have_is_told(tmp_path: Path) -> None:
     run = run_of(tmp_path, network(tmp_path))
-    with pytest.raises(InvalidInputError, match="none with the number 3"):
+    with pytest.raises(InvalidInputError, match="no element 3"):
         _ = Original(replace(run, subject=replace(run.subject, element=3))).answers
 
 
@@ -186,7 +186,7 @@ def test_a_model_of_one_row_is_never_batched_and_is_asked_row_by_row(tmp_path: P
 
 def test_the_export_cuts_what_nobody_asked_for_and_leaves_rows_free(tmp_path: Path) -> None:
     run = run_of(tmp_path, network(tmp_path))
-    found = Found()
+    found = StepResults()
     document = Export(run).run(found, Silent())
     assert document["outputs_cut"] == ["unused"]
     assert "Cast" not in operators_of(run.work.models / EXPORTED)
@@ -210,11 +210,11 @@ def test_a_threshold_that_moved_between_two_floats_is_found_although_no_given_ro
     np.savez(tmp_path / "rows.npz", **{name: np.random.default_rng(1).normal(size=(50, 8)).astype(np.float32)})
     subject = subject_of(model)
     rows = read_rows(tmp_path / "rows.npz", subject, Model(model).facts.inputs)
-    original = Original(Run(subject, rows, Work(tmp_path / "work")))
+    original = Original(Run(subject, rows, WorkFolder(tmp_path / "work")))
     assert np.array_equal(
-        original.asked.inputs[name][:50], rows.inputs[name]
+        original.comparison_rows.inputs[name][:50], rows.inputs[name]
     )  # labels are of the given rows, in their order
-    told = judged(original, "moved", "a converter's rounding", moved(model), None)
+    told = evaluate_candidate(original, "moved", "a converter's rounding", moved(model), None)
     assert not told.accepted
     assert told.comparison is not None
     assert told.comparison.by_kind["given"].beyond == 0
@@ -242,7 +242,7 @@ def test_every_given_row_is_asked_before_anything_is_made_of_the_export(tmp_path
 def test_a_rewrite_that_fails_leaves_no_file_and_says_why(tmp_path: Path) -> None:
     model = network(tmp_path)
     (tmp_path / "work").mkdir()
-    with pytest.raises(RewriteRefusedError, match=r"(?s)static_int8 of network\.onnx failed.*serve the model as it is"):
+    with pytest.raises(RewriteRefusedError, match=r"(?s)static_int8 of network\.onnx failed.*serve the original model"):
         rewrite(StaticInt8(per_channel=False), model, tmp_path / "work" / "made.onnx", {"wrong": np.zeros((4, 8))})
     assert list((tmp_path / "work").iterdir()) == []
 
@@ -259,7 +259,7 @@ def test_a_model_that_is_another_after_the_load_ends_the_run(tmp_path: Path) -> 
     found = chosen(run)
     assert Retest(Original(run)).run(found, Silent())["rollback"] == run.subject.digest
     (run.work.models / EXPORTED).write_bytes(onnx_with_another_bias(run.work.models / EXPORTED, 0.2))
-    with pytest.raises(AfterLoadError, match="no longer the file that was judged"):
+    with pytest.raises(AfterLoadError, match="changed since its evaluation"):
         Retest(Original(run)).run(found, Silent())
 
 
@@ -267,7 +267,7 @@ def test_a_server_that_answers_otherwise_after_its_load_ends_the_run() -> None:
     inputs, engine = {"x": np.ones((4, 1))}, Counting(rows_max=9)
     same_served(Drifted(0.0), inputs, "score", engine)
     assert engine.runs == [1, 1, 1, 1]  # the server is asked row by row, and so is the engine
-    with pytest.raises(AfterLoadError, match="served under load"):
+    with pytest.raises(AfterLoadError, match="answers differently under load"):
         same_served(Drifted(1e-7), inputs, "score", engine)
 
 

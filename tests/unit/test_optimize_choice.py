@@ -38,13 +38,13 @@ def test_a_budget_is_kept_before_speed_counts() -> None:
     made = [candidate("plain"), candidate("quick", size=5_000_000)]
     told = choose(made, figures(plain=100, quick=40), Budget(size_mb=1))
     assert told.chosen == "plain"
-    assert "none is within the budget" in choose(made, figures(plain=100, quick=40), Budget(p99_ms=0.001)).reason
+    assert "none meets the budget" in choose(made, figures(plain=100, quick=40), Budget(p99_ms=0.001)).reason
 
 
 @given(st.lists(st.tuples(st.floats(1, 1000), st.integers(1, 1000), st.booleans()), min_size=1, max_size=8))
 def test_whatever_is_chosen_may_serve_and_lies_on_the_front_or_is_the_simplest(drawn: list[tuple[float, int, bool]]) -> None:
-    made = [candidate(f"c{place}", accepted=ok or not place, size=size) for place, (_, size, ok) in enumerate(drawn)]
-    told = choose(made, figures(**{f"c{place}": p50 for place, (p50, _, _) in enumerate(drawn)}), Budget())
+    made = [candidate(f"c{index}", accepted=ok or not index, size=size) for index, (_, size, ok) in enumerate(drawn)]
+    told = choose(made, figures(**{f"c{index}": p50 for index, (p50, _, _) in enumerate(drawn)}), Budget())
     line = next(line for line in told.lines if line.name == told.chosen)
     assert line.accepted
     assert line.front or line.name == "c0"

@@ -11,11 +11,11 @@ import pytest
 from flyball.errors import LockedError, RefusedError
 from flyball.models.convert.optional_packages import versions
 from flyball.models.optimize.all_steps import subject_key
-from flyball.models.optimize.pipeline import Found, run_steps
+from flyball.models.optimize.pipeline import StepResults, run_steps
 from flyball.models.optimize.rows import Rows
 from flyball.models.optimize.run import Run
 from flyball.models.optimize.subject import Subject
-from flyball.models.optimize.work_folder import Work
+from flyball.models.optimize.work_folder import WorkFolder
 from flyball.native.journal import runtime_fingerprint
 from flyball.native.models import model_files
 from tests.support import onnx_models
@@ -35,7 +35,7 @@ class Counted:
     def settings(self) -> dict[str, Any]:
         return {"setting": self.setting}
 
-    def run(self, found: Found, progress: Any) -> dict[str, Any]:
+    def run(self, found: StepResults, progress: Any) -> dict[str, Any]:
         if self.dies:
             raise KeyboardInterrupt
         self.runs += 1
@@ -44,7 +44,7 @@ class Counted:
 
 
 def ran(made: list[Counted], tmp_path: Path, key: str, progress: Any, **how: Any) -> Any:
-    work = Work(tmp_path / "work")
+    work = WorkFolder(tmp_path / "work")
     with work.held():
         return run_steps(made, work, key, progress, **how)
 
@@ -53,17 +53,17 @@ def steps() -> list[Counted]:
     return [Counted(name) for name in ("one", "two", "three", "four")]
 
 
-@pytest.mark.parametrize("place", range(4))
-def test_a_run_that_ended_goes_on_with_the_step_that_was_not_finished(tmp_path: Path, place: int) -> None:
+@pytest.mark.parametrize("index", range(4))
+def test_a_run_that_ended_goes_on_with_the_step_that_was_not_finished(tmp_path: Path, index: int) -> None:
     made = steps()
-    made[place].dies = True
+    made[index].dies = True
     with pytest.raises(KeyboardInterrupt):
         ran(made, tmp_path, "key", Silent())
-    made[place].dies = False
+    made[index].dies = False
     ended = ran(made, tmp_path, "key", Silent())
     assert [one.runs for one in made] == [1, 1, 1, 1]
-    assert ended.taken == [one.name for one in made[:place]]
-    assert made[place].seen == [one.name for one in made[:place]]
+    assert ended.reused == [one.name for one in made[:index]]
+    assert made[index].seen == [one.name for one in made[:index]]
 
 
 def test_a_changed_setting_runs_its_step_and_all_that_follow_again(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_nothing_is_taken_from_a_run_of_other_packages_another_engine_build_or_c
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     subject = Subject("n", tmp_path / "n.onnx", "sha256:0", "score", None, [])
-    run = Run(subject, Rows({}, None, None, "sha256:1"), Work(tmp_path))
+    run = Run(subject, Rows({}, None, None, "sha256:1"), WorkFolder(tmp_path))
     here = {"onnxruntime": "1.31.1", "cpu": "some", "cpu_features": ["avx2"], "flyball": "0.1.0", "commit": "a"}
     monkeypatch.setattr("flyball.models.optimize.all_steps.runtime_fingerprint", lambda: here)
     packages = {"onnxruntime": "1.31.1", "onnx": "1.19.0"}
@@ -121,7 +121,7 @@ def test_a_step_whose_document_is_damaged_runs_again_with_all_that_rest_on_it(tm
 
 
 def test_a_model_that_was_changed_since_makes_its_step_run_again(tmp_path: Path) -> None:
-    work = Work(tmp_path / "work")
+    work = WorkFolder(tmp_path / "work")
     with work.held():
         pass
     digest = model_files(onnx_models.linear(work.models)).digest
@@ -134,21 +134,21 @@ def test_a_model_that_was_changed_since_makes_its_step_run_again(tmp_path: Path)
 def test_a_folder_with_other_files_is_not_worked_in(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     (tmp_path / "models").mkdir()
-    with pytest.raises(RefusedError, match="has other files in it"), Work(tmp_path).held():
+    with pytest.raises(RefusedError, match="contains other files"), WorkFolder(tmp_path).held():
         pass
     assert [path.name for path in tmp_path.iterdir() if path.name not in ("thesis.txt", "models")] == []
 
 
 def test_a_second_run_in_the_same_folder_is_refused_while_the_first_is_there(tmp_path: Path) -> None:
-    work = Work(tmp_path / "work")
-    with work.held(), pytest.raises(LockedError, match="another run works in"), work.held():
+    work = WorkFolder(tmp_path / "work")
+    with work.held(), pytest.raises(LockedError, match="another run uses"), work.held():
         pass
     with work.held():
         pass
 
 
 def test_a_run_takes_away_what_another_came_to_and_what_a_killed_one_left_half(tmp_path: Path) -> None:
-    work = Work(tmp_path / "work")
+    work = WorkFolder(tmp_path / "work")
     with work.held():
         (work.folder / "chosen.onnx").write_text("of another model")
         (work.folder / "equivalence.json").write_text("{}")

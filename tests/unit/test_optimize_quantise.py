@@ -12,16 +12,16 @@ import pytest
 
 from flyball.models.equivalence.gate import Bars
 from flyball.models.optimize.candidate import Candidate
-from flyball.models.optimize.operators import columns_asked, thresholds_of
+from flyball.models.optimize.operators import columns_used, thresholds_of
 from flyball.models.optimize.original import Original
 from flyball.models.optimize.rewrite import DynamicInt8, Rewrite, StaticInt8, rewrite
 from flyball.models.optimize.rows import read_rows
 from flyball.models.optimize.run import Run
 from flyball.models.optimize.steps.export import EXPORTED
-from flyball.models.optimize.steps.quantise import Quantise, calibration_places, held_out_of, unbatched, ways_on
+from flyball.models.optimize.steps.quantise import Quantise, calibration_indices, held_out_of, unbatched, variants_on
 from flyball.models.optimize.steps.served import Retest
 from flyball.models.optimize.subject import subject_of
-from flyball.models.optimize.work_folder import Work
+from flyball.models.optimize.work_folder import WorkFolder
 from flyball.native.model_runs import Model
 from tests.support import onnx_models
 from tests.support.silent_progress import Silent
@@ -50,14 +50,14 @@ def test_eight_bits_are_taken_where_the_gate_passes_and_refused_where_they_hurt(
     spoilt = next(one for one in hurt if one.name == "static-int8")
     assert spoilt.failed is None
     assert not spoilt.accepted
-    assert "may be lost" in spoilt.why_not or "rows change" in spoilt.why_not
+    assert "allowed" in spoilt.why_not or "rows change" in spoilt.why_not
 
 
-@pytest.mark.parametrize("way", [StaticInt8(per_channel=True), DynamicInt8()])
-def test_what_makes_the_scores_stays_in_32_bits(tmp_path: Path, way: Rewrite) -> None:
+@pytest.mark.parametrize("change", [StaticInt8(per_channel=True), DynamicInt8()])
+def test_what_makes_the_scores_stays_in_32_bits(tmp_path: Path, change: Rewrite) -> None:
     run = run_of(tmp_path, network(tmp_path))
     exported(run)
-    rewrite(way, run.work.models / EXPORTED, tmp_path / "made.onnx", run.rows.some(slice(0, 64)))
+    rewrite(change, run.work.models / EXPORTED, tmp_path / "made.onnx", run.rows.some(slice(0, 64)))
     graph = onnx.load(tmp_path / "made.onnx").graph
     makers = {name: node for node in graph.node for name in node.output}
     assert any("Quantize" in node.op_type for node in graph.node)
@@ -86,12 +86,12 @@ def test_the_only_product_of_a_model_is_quantised_and_its_scores_are_not(tmp_pat
 
 def test_calibration_rows_are_held_out_where_enough_others_are_left_of_each_class(tmp_path: Path) -> None:
     original = Original(run_of(tmp_path, network(tmp_path)))
-    assert held_out_of(original) == calibration_places(original.run.rows)
+    assert held_out_of(original) == calibration_indices(original.run.rows)
     few = replace(original.run, rows=replace(original.run.rows, inputs=original.run.rows.some(slice(0, 127)), labels=None))
-    assert len(calibration_places(few.rows)) == 32
+    assert len(calibration_indices(few.rows)) == 32
     assert held_out_of(Original(few)) == []
     rare = np.zeros(original.run.rows.count)
-    rare[calibration_places(original.run.rows)[:40]] = 1.0
+    rare[calibration_indices(original.run.rows)[:40]] = 1.0
     assert held_out_of(Original(replace(original.run, rows=replace(original.run.rows, labels=rare)))) == []
 
 
@@ -102,10 +102,10 @@ def test_a_candidate_is_judged_again_by_the_rows_by_which_it_was_judged(tmp_path
 
 
 def test_a_network_without_some_columns_is_calibrated_without_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[str, Any] = {}
+    comparison_rows: dict[str, Any] = {}
 
     def attempt(_: Any, __: Any, name: str, **how: Any) -> Candidate:
-        asked[name] = how
+        comparison_rows[name] = how
         return Candidate(name=name, how="", failed="not made")
 
     run = run_of(tmp_path, network(tmp_path))
@@ -113,9 +113,9 @@ def test_a_network_without_some_columns_is_calibrated_without_them(tmp_path: Pat
     found.documents["export"]["columns"] = [1, 4]
     monkeypatch.setattr("flyball.models.optimize.steps.quantise.attempt", attempt)
     Quantise(Original(run)).run(found, Silent())
-    wanted = run.rows.inputs["x"][calibration_places(run.rows)][:, [1, 4]]
-    assert np.array_equal(asked["static-int8"]["calibration"]["x"], wanted)
-    assert "calibration" not in asked["dynamic-int8"]
+    wanted = run.rows.inputs["x"][calibration_indices(run.rows)][:, [1, 4]]
+    assert np.array_equal(comparison_rows["static-int8"]["calibration"]["x"], wanted)
+    assert "calibration" not in comparison_rows["dynamic-int8"]
 
 
 @pytest.mark.parametrize(
@@ -130,11 +130,11 @@ def test_a_network_without_some_columns_is_calibrated_without_them(tmp_path: Pat
 def test_weights_take_seven_bits_where_products_of_eight_would_saturate(
     arch: str, features: list[str], reduced: bool
 ) -> None:
-    ways = ways_on({"arch": arch, "cpu_features": features})
-    assert {name for name, (_, way) in ways.items() if getattr(way, "reduce_range", False)} == (
+    ways = variants_on({"arch": arch, "cpu_features": features})
+    assert {name for name, (_, request) in ways.items() if getattr(request, "reduce_range", False)} == (
         {"static-int8-channel", "static-int8-percentile"} if reduced else set()
     )
-    assert all(("7 bits" in how) == getattr(way, "reduce_range", False) for how, way in ways.values())
+    assert all(("7 bits" in how) == getattr(request, "reduce_range", False) for how, request in ways.values())
 
 
 def test_a_reduced_range_leaves_a_bit_of_every_weight_unused(tmp_path: Path) -> None:
@@ -176,14 +176,14 @@ def test_without_labels_and_thresholds_a_difference_cannot_be_judged_and_says_so
 
 def test_trees_have_nothing_to_quantise_and_tell_their_columns_and_thresholds(tmp_path: Path) -> None:
     model = onnx_models.gbdt(tmp_path)
-    asked, thresholds = columns_asked(model), thresholds_of(model)
-    assert asked
-    assert {int(column) for column in thresholds} == asked
+    comparison_rows, thresholds = columns_used(model), thresholds_of(model)
+    assert comparison_rows
+    assert {int(column) for column in thresholds} == comparison_rows
     width = Model(model).facts.inputs[0].shape[1]
     rows = np.random.default_rng(1).normal(size=(300, width)).astype(np.float32)
     np.savez(tmp_path / "rows.npz", **{Model(model).facts.inputs[0].name: rows})
     subject = subject_of(model)
-    run = Run(subject, read_rows(tmp_path / "rows.npz", subject, Model(model).facts.inputs), Work(tmp_path / "work"))
+    run = Run(subject, read_rows(tmp_path / "rows.npz", subject, Model(model).facts.inputs), WorkFolder(tmp_path / "work"))
     with run.work.held():
         document = Quantise(Original(run)).run(exported(run), Silent())
     assert document["candidates"] == []

@@ -23,7 +23,7 @@ from tests.support.small_network import network
     [
         ({"y": np.zeros((3, 8))}, "lacks x, label"),
         ({"x": np.zeros((3, 8)), "label": np.zeros(2)}, "the same number"),
-        ({"x": np.zeros((0, 8)), "label": np.zeros(0)}, "one row or more"),
+        ({"x": np.zeros((0, 8)), "label": np.zeros(0)}, "one or more"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, arrays: dict[str, Any], words: str) -> None:
@@ -35,7 +35,7 @@ def test_arrays_that_do_not_fit_are_refused(tmp_path: Path, arrays: dict[str, An
 
 def test_labels_of_words_and_of_gaps_are_refused_with_the_way_forward(tmp_path: Path) -> None:
     model = network(tmp_path)
-    for labels, words in ((np.array(["yes", "no", "no"]), "not all numbers"), (np.array([0, 1, np.nan]), "is missing")):
+    for labels, words in ((np.array(["yes", "no", "no"]), "must be numbers"), (np.array([0, 1, np.nan]), "is missing")):
         np.savez(tmp_path / "rows.npz", x=np.zeros((3, 8), dtype=np.float32), label=labels)
         with pytest.raises(RefusedError, match=words):
             read_rows(tmp_path / "rows.npz", subject_of(model), Model(model).facts.inputs, labels="label")
@@ -45,8 +45,8 @@ def test_of_too_many_rows_some_are_taken_from_all_over_the_file(tmp_path: Path) 
     model = network(tmp_path)
     rows = np.repeat(np.arange(ROWS_MAX * 2, dtype=np.float32)[:, None], 8, axis=1)
     np.savez(tmp_path / "rows.npz", x=rows)
-    taken = read_rows(tmp_path / "rows.npz", subject_of(model), Model(model).facts.inputs).inputs["x"][:, 0]
-    assert (len(taken), taken[0], taken[-1]) == (ROWS_MAX, 0.0, ROWS_MAX * 2 - 1)
+    reused = read_rows(tmp_path / "rows.npz", subject_of(model), Model(model).facts.inputs).inputs["x"][:, 0]
+    assert (len(reused), reused[0], reused[-1]) == (ROWS_MAX, 0.0, ROWS_MAX * 2 - 1)
 
 
 def test_a_pickle_inside_an_array_file_is_not_opened(tmp_path: Path) -> None:
@@ -58,9 +58,9 @@ def test_a_pickle_inside_an_array_file_is_not_opened(tmp_path: Path) -> None:
 
 def test_a_file_of_columns_feeds_a_model_without_the_label_and_the_segment(tmp_path: Path) -> None:
     model = network(tmp_path)
-    head = [*(f"c{place}" for place in range(8)), "label", "where"]
+    head = [*(f"c{index}" for index in range(8)), "label", "where"]
     lines = [",".join(head)] + [
-        ",".join([*(str(place + row) for place in range(8)), str(row % 2), "north"]) for row in range(5)
+        ",".join([*(str(index + row) for index in range(8)), str(row % 2), "north"]) for row in range(5)
     ]
     (tmp_path / "rows.csv").write_text("\n".join(lines) + "\n")
     inputs = Model(model).facts.inputs

@@ -28,8 +28,8 @@ def test_an_act_that_was_kept_before_the_registry_went_away_says_so(
             code, _, err = run(verb, *words, "--registry", house.home, "--json")
         told = json.loads(err)
         assert code == 5
-        assert "which is kept as event" in told["error"], told
-        assert told["next"] == "do not repeat it; look once the registry is back:  flyball registry history fraud"
+        assert "recorded as event" in told["error"], told
+        assert told["next"] == "do not repeat it; once the registry is back:  flyball registry history fraud"
     with house.opened() as registry:
         assert [event.kind for event in registry.history("fraud")] == ["registered", "signed", "approved", "promoted"]
 

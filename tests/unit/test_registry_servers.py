@@ -29,15 +29,15 @@ def test_status_and_at_tell_which_server_answers_with_something_else(shell: Shel
     server_says(shell.house, "refused", serving_version=1, serving_digest="sha256:" + "1" * 64)
     out = shell.done("status")
     assert re.search(r"web-1 +dev +fraud +2 +refused +1 ", out), out
-    words = "web-1 of dev {} fraud@1, and fraud@2 {} placed: wrong_digest: the policy is not the one that was released"
-    assert words.format("serves", "is") in out.replace("\n", " ")
+    words = "web-1 of dev {} fraud@1 instead of fraud@2: wrong_digest: the policy is not the one that was released"
+    assert words.format("serves") in out.replace("\n", " ")
     assert "no server" in out
     out = shell.done("registry", "at", "0s").replace("\n", " ")
-    assert words.format("served", "was") in out
+    assert words.format("served") in out
     server_says(shell.house, "applied", serving_version=2, serving_digest="sha256:" + "0" * 64)
     out = shell.done("status", "fraud")
     assert re.search(r"fraud +dev +2 .* web-1 *$", out, re.MULTILINE), out
-    assert "and fraud@2 is placed" not in out
+    assert "instead of fraud@2" not in out
     shown = shell.json("registry", "at")
     assert ([one["served_by"] for one in shown["placements"]], shown["nodes"]) == ([["web-1"]], [])
 
@@ -51,7 +51,9 @@ def test_a_server_that_is_gone_is_shown_so_and_forgotten_when_told(shell: Shell)
     out = shell.done("status")
     assert "web-1 of dev is gone since" in out
     assert "flyball registry forget web-1" in out
-    assert shell.done("registry", "forget", "web-1", "--reason", "taken down").startswith("web-1 is forgotten\n")
+    assert shell.done("registry", "forget", "web-1", "--reason", "taken down").startswith(
+        "web-1 is removed from the status\n"
+    )
     assert "web-1" not in shell.done("status")
     code, _, err = shell("registry", "forget", "web-1")
     assert (code, "no server 'web-1' is known" in err) == (3, True)
@@ -72,7 +74,7 @@ def test_a_server_that_refuses_ends_the_verb_with_exit_code_4_and_the_event_stan
     server_says(shell.house, "refused")
     code, out, err = shell("promote", ref, "--to", "dev")
     assert (code, out.startswith("fraud@1 → dev")) == (4, True)
-    assert "1 server of dev refused it and went on with what was there: web-1: wrong_digest" in err
+    assert "1 server of dev refused it and kept the old version: web-1: wrong_digest" in err
     assert "flyball rollback fraud --environment dev" in err
 
 
@@ -81,4 +83,4 @@ def test_a_server_that_is_silent_is_not_waited_for_and_one_that_lags_is_named(sh
     server_says(shell.house, "applied", age_s=3600)
     assert "server" not in shell.done("promote", first, "--to", "dev").partition("Next")[0]
     server_says(shell.house, "applied", generation=1)
-    assert "no word yet from web-1" in shell.done("promote", second, "--to", "dev", "--wait", "0.01")
+    assert "no report yet from web-1" in shell.done("promote", second, "--to", "dev", "--wait", "0.01")

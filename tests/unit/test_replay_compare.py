@@ -7,7 +7,7 @@ import pytest
 from flyball.client import Decided
 from flyball.client.decisions import Reason
 from flyball.decision_log.replay.compare import Class, compare, compare_declared, near, same_bits
-from flyball.decision_log.replay.rows import AgainRow, Unready, again
+from flyball.decision_log.replay.rows import NotReplayable, ReplayRow, replay_row
 from flyball.decision_log.replay.runtime import differences
 
 ID = "0192f6c1-2345-7fff-bfff-ffffffffffff"
@@ -112,45 +112,45 @@ def test_a_score_that_is_not_finite_is_none_in_an_answer() -> None:
 
 
 def test_a_row_brings_features_as_used_and_lets_computed_ones_be_computed() -> None:
-    row = again(RECORD)
-    assert row == AgainRow({"amount": 12.5, "country": "FR", "seen": 3.0, "home": None}, {"variant": "champion"}, True)
+    row = replay_row(RECORD)
+    assert row == ReplayRow({"amount": 12.5, "country": "FR", "seen": 3.0, "home": None}, {"variant": "champion"}, True)
 
 
 def test_rules_and_a_kill_switch_go_their_own_ways() -> None:
-    by_rules = again({**RECORD, "route": "rules", "variant": None})
-    killed = again({**RECORD, "route": "kill_switch", "variant": None})
-    assert isinstance(by_rules, AgainRow)
-    assert isinstance(killed, AgainRow)
-    assert (by_rules.way, killed.way) == ({"rules": True}, None)
+    by_rules = replay_row({**RECORD, "route": "rules", "variant": None})
+    killed = replay_row({**RECORD, "route": "kill_switch", "variant": None})
+    assert isinstance(by_rules, ReplayRow)
+    assert isinstance(killed, ReplayRow)
+    assert (by_rules.forced_route, killed.forced_route) == ({"rules": True}, None)
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
         ({"personal": "erased"}, "its subject was erased"),
-        ({"personal": "sealed"}, "its personal fields are sealed; give --kek PLACE"),
+        ({"personal": "sealed"}, "its personal fields are encrypted; give --kek SOURCE"),
         ({"sampled": False}, "not sampled: its input was not recorded"),
         ({"masked": ["email"]}, "masked: email"),
         ({"input": None}, "its input is not in the log"),
         (
             {"kind": "failed", "fault": ["run_failed", "infer", "x"]},
-            "the row failed (run_failed): there is no decision to compare with",
+            "the row failed (run_failed)",
         ),
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )
 def test_what_is_not_whole_says_why(change: dict[str, Any], why: str) -> None:
-    unready = again({**RECORD, **change})
-    assert isinstance(unready, Unready)
+    unready = replay_row({**RECORD, **change})
+    assert isinstance(unready, NotReplayable)
     assert unready.why == why
     assert unready.erased == (change.get("personal") == "erased")
 
 
 def test_a_feature_that_was_missing_is_brought_as_missing_unless_it_is_computed() -> None:
-    declared = again(RECORD, {"home": {"on_missing": {"value": 1}, "compute": None}})
-    computed = again(RECORD, {"home": {"compute": "amount * 2.0"}})
-    assert isinstance(declared, AgainRow)
-    assert isinstance(computed, AgainRow)
+    declared = replay_row(RECORD, {"home": {"on_missing": {"value": 1}, "compute": None}})
+    computed = replay_row(RECORD, {"home": {"compute": "amount * 2.0"}})
+    assert isinstance(declared, ReplayRow)
+    assert isinstance(computed, ReplayRow)
     assert declared.values["home"] is None
     assert "home" not in computed.values
 
@@ -160,7 +160,7 @@ def test_a_declared_outcome_is_compared_with_what_is_declared() -> None:
     assert compare_declared(record, {"remedies": {"timeout": {"outcome": "review"}}}).cls is Class.BIT_EXACT
     compared = compare_declared(record, {"remedies": {"timeout": "error"}})
     assert compared.cls is Class.DIFFERS
-    assert compared.notes == ("outcome review → None, which is declared for deadline_passed",)
+    assert compared.notes == ("outcome review → None, declared for deadline_passed",)
 
 
 def test_runtimes_differ_by_name_and_lists_by_what_is_lacking() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import flyball
-from flyball.decision_log.replay.candidate import tried
+from flyball.decision_log.replay.candidate import try_candidate
 from flyball.decision_log.replay.compare import Class
 from flyball.decision_log.replay.deployments import Deployments
 from flyball.decision_log.replay.flips import figures
@@ -110,7 +110,7 @@ def test_a_model_with_other_bytes_is_not_taken(served: Served, tmp_path: Path) -
         decision_folders.fraud_model(served.folder, "plain", decision_folders.PLAIN_COLUMNS + 1)
         found = served.again()
         assert found.counts == {Class.CANNOT: len(served.records)}
-        assert next(iter(found.reasons)).endswith(f"is not at {model} any more; give --models FOLDER")
+        assert next(iter(found.reasons)).endswith(f"is no longer at {model}; give --models FOLDER")
         (tmp_path / "elsewhere.onnx").write_bytes(kept)
         assert served.again(models=tmp_path).kept
     finally:
@@ -121,7 +121,7 @@ def test_a_candidate_decides_the_same_rows_and_leaves_out_what_no_model_decided(
     spec = decision_folders.PLAIN.replace('pass: "< 0.40", review: "< 0.97"', 'pass: "< 0.60", review: "< 0.97"')
     candidate = flyball.Decision.load(decision_folders.plain(tmp_path, spec))
     remedied = {**served.records[0], "remedy": {"cause": "run_failed", "stage": "infer", "used": "outcome"}}
-    trial = tried(candidate, [remedied, *served.records], fields=["currency"])
+    trial = try_candidate(candidate, [remedied, *served.records], fields=["currency"])
     assert trial.left_out.total() == 1
     found = figures(trial, {})
     rules = [one for one in served.records if not (one["input"]["amount"] > 1000 and one["input"]["country"] != "DE")]
@@ -140,7 +140,7 @@ def test_a_feature_that_was_missing_stays_missing_whatever_is_declared_for_that(
     candidate = flyball.Decision.load(decision_folders.plain(tmp_path, spec))
     seen = {"seen": {"value": value, "origin": "window", "age_ms": None}}
     records = [{**one, "features": {**one["features"], **seen}} for one in served.records if one["outcome"] == "pass"]
-    found = figures(tried(candidate, records, fields=[]), {})
+    found = figures(try_candidate(candidate, records, fields=[]), {})
     assert found.rows == len(records) > 10
     assert found.matrix["pass"]["reject" if flips else "pass"] == len(records)
 
@@ -153,7 +153,7 @@ def test_a_counterfactual_carries_computed_features_along_and_an_erased_one_is_r
         assert found.before.cls is Class.BIT_EXACT
         assert [reason["code"] for reason in record["reasons"]] == ["R07"]
         assert [reason.code for reason in found.decided.reasons] == []
-        with pytest.raises(RefusedError, match="cannot: its subject was erased"):
+        with pytest.raises(RefusedError, match="cannot replay: its subject was erased"):
             what_if({**record, "personal": "erased"}, ["amount=1"], deployments)
     finally:
         deployments.close()

@@ -13,7 +13,7 @@ from flyball.decision_log.replay import deployments
 from flyball.decision_log.replay.candidate import Pair, Trial
 from flyball.decision_log.replay.candidate_report import trial_lines, write_page
 from flyball.decision_log.replay.compare import Class, Compared
-from flyball.decision_log.replay.deployments import CannotError, Deployment, Deployments
+from flyball.decision_log.replay.deployments import Deployment, Deployments, NotReplayableError
 from flyball.decision_log.replay.flips import figures
 from flyball.decision_log.replay.replay import Replay, Replayed, Selection, selected
 from flyball.decision_log.replay.report import replay_document, replay_lines, trial_document, what_if_document, what_if_lines
@@ -142,16 +142,16 @@ def asked(**changes: Any) -> dict[str, Any]:
 def test_a_deployment_is_found_by_its_document_and_models() -> None:
     assert Deployments(served_log(DEPLOYMENT)).of(asked()).name == "card"
     for record, why in [
-        (asked(document="sha256:f"), "no record says how card served with document sha256:f"),
+        (asked(document="sha256:f"), "no served record of card with document sha256:f"),
         (
             asked(models=[{"version": "1", "digest": "sha256:other"}]),
-            "no record says how card served with the models of this one",
+            "no served record of card with the models of this record",
         ),
-        (asked(seq=-1), "no record says how card served with document sha256:d"),
+        (asked(seq=-1), "no served record of card with document sha256:d"),
     ]:
-        with pytest.raises(CannotError, match=why):
+        with pytest.raises(NotReplayableError, match=why):
             Deployments(served_log(DEPLOYMENT)).of(record)
-    with pytest.raises(CannotError, match="document sha256:b is not beside the log any more"):
+    with pytest.raises(NotReplayableError, match="document sha256:b is no longer in the log"):
         Deployments(served_log(None)).of(asked())
 
 
@@ -163,9 +163,9 @@ def test_a_model_must_have_its_digest_wherever_it_lies(tmp_path: Path) -> None:
     files = deployments._FilesByDigest(tmp_path)
     digest = f"sha256:{hashlib.sha256(b'one').hexdigest()}"
     assert files.path(digest, tmp_path / "gone.onnx") == model
-    with pytest.raises(CannotError, match="is neither at"):
+    with pytest.raises(NotReplayableError, match="is neither at"):
         files.path(DIGEST, model)
-    with pytest.raises(CannotError, match="any more; give --models FOLDER"):
+    with pytest.raises(NotReplayableError, match="; give --models FOLDER"):
         deployments._FilesByDigest(None).path(DIGEST, model)
 
 
@@ -175,8 +175,8 @@ def test_settings_take_the_types_of_fields_and_features() -> None:
         "amount": 5, "new": True, "card_id": "7", "spent_1h": None,
     }  # fmt: skip
     for setting, why in [
-        ("amount", "sets nothing"),
-        ("income=5", "neither a field nor a feature"),
+        ("amount", "is not NAME=VALUE"),
+        ("income=5", "has no field or feature"),
         ("amount=much", "allowed: a number"),
         ("amount=true", "allowed: a number"),
         ("new=1", "allowed: true or false"),
@@ -208,7 +208,8 @@ def test_a_replay_s_table_names_classes_reasons_and_what_differs_here() -> None:
     assert not found.kept
     text = "\n".join(replay_lines(replay_document(found, 1e-6)))
     for part in ("bit-exact", "98.00%", "cannot: masked: email   (1)", "onnxruntime 1.30 → 1.31   (100)",
-                 "scores moved where these differ: onnxruntime", "id-9   score 0.1 → 0.2   (m in a run of 5)"):  # fmt: skip
+                 "scores moved with these differences: onnxruntime",
+                 "id-9   score 0.1 → 0.2   (m in a batch of 5)"):  # fmt: skip
         assert part in text
 
 
@@ -230,7 +231,7 @@ def test_an_outcome_s_id_and_time_are_checked_before_anything_is_told() -> None:
     name = "0192F6C1-2345-7FFF-BFFF-FFFFFFFFFFFF"
     told = annotations.outcome_document("pay", name, True, "1970-01-01T00:00:01Z", "case 7")
     assert told == {"id": name.lower(), "decision": "pay", "truth": True, "when": "1970-01-01T00:00:01Z", "source": "case 7"}
-    with pytest.raises(errors.InvalidInputError, match="'x' is no decision id"):
+    with pytest.raises(errors.InvalidInputError, match="'x' is not a decision id"):
         annotations.outcome_document("pay", "x", True, None, None)
-    with pytest.raises(errors.UsageError, match="'soon' is no time"):
+    with pytest.raises(errors.UsageError, match="'soon' is not a time"):
         annotations.outcome_document("pay", name, True, "soon", None)

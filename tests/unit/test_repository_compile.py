@@ -76,9 +76,9 @@ def test_labels_batches_and_another_file_name_reach_the_deployment(tmp_path):
     ("content", "file", "words"),
     [
         (None, "labels.txt", "cannot read labels.txt: No such file"),
-        (b"\xff", "labels.txt", "no UTF-8"),
-        (b"x" * 257, "labels.txt", "beyond what a snapshot may have"),
-        (b"a\n" * 65_537, "labels.txt", "beyond what a snapshot may have"),
+        (b"\xff", "labels.txt", "not UTF-8"),
+        (b"x" * 257, "labels.txt", "above the limits of a snapshot"),
+        (b"a\n" * 65_537, "labels.txt", "above the limits of a snapshot"),
         (b"a", "../labels.txt", "is not a file in the model's folder"),
     ],
 )
@@ -95,8 +95,8 @@ def test_tensors_are_compared_with_those_of_the_models_file(tmp_path):
     model_repositories.add(tmp_path, "m", 'max_batch_size: 4 input { name: "x" data_type: TYPE_INT64 dims: 5 }')
     _, report = only(tmp_path)
     assert said(report) == {
-        'input "x" data_type': "INT64 is not what the model has: FP32",
-        'input "x" dims': "[5] behind the batch is not what the model has: [-1, 4]",
+        'input "x" data_type': "INT64 differs from the model's FP32",
+        'input "x" dims': "[5] after the batch axis differs from the model's [-1, 4]",
     }
 
 
@@ -114,16 +114,16 @@ def test_a_wait_is_cut_to_the_rows_that_a_flag_allows(tmp_path, rows_max, batch)
     model_repositories.add(tmp_path, "m", "max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 2000 }")
     deployment, report = only(tmp_path, Terms.model_validate({"limits": {"batch_rows_max": rows_max}}))
     assert (deployment.limits.batch_rows_max, deployment.batch) == (rows_max, batch)
-    assert f"at most {rows_max} rows" in said(report)["batch.size"]
+    assert f"limit of {rows_max} rows" in said(report)["batch.size"]
 
 
 @pytest.mark.parametrize(
     ("name", "config", "reason"),
     [
         ("m", 'backend: "tensorrt"', 'backend "tensorrt"'),
-        ("m", 'name: "m', "config.pbtxt cannot be read: line 1"),
+        ("m", 'name: "m', "cannot parse config.pbtxt: line 1"),
         ("m", 'default_model_filename: "../m.onnx"', "is not a file in the version's folder"),
-        ("m", 'default_model_filename: "other.onnx"', "1/other.onnx is not there (the folder has model.onnx)"),
+        ("m", 'default_model_filename: "other.onnx"', "1/other.onnx does not exist (the folder has model.onnx)"),
         ("my model", None, "rename its folder"),
         ("m\n", None, "rename its folder"),
     ],
@@ -140,12 +140,12 @@ def test_a_model_without_versions_is_refused(tmp_path):
 
 def test_another_backends_file_is_named_where_no_configuration_does(tmp_path):
     model_repositories.add_other(tmp_path, "m", "model.plan")
-    assert refusal(tmp_path) == "version 1: model.plan is a model of TensorRT; only ONNX is served"
+    assert refusal(tmp_path) == "version 1: model.plan is a model of TensorRT; only ONNX is supported"
 
 
 def test_a_model_that_is_a_folder_is_refused_with_what_to_do(tmp_path):
     (tmp_path / "m/1/model.onnx").mkdir(parents=True)
-    assert "move what lies in the folder up to 1/" in refusal(tmp_path)
+    assert "move the folder's content up to 1/" in refusal(tmp_path)
 
 
 def test_a_file_that_is_no_model_refuses_all_versions_as_a_snapshot_would(tmp_path):
@@ -157,7 +157,7 @@ def test_a_file_that_is_no_model_refuses_all_versions_as_a_snapshot_would(tmp_pa
 def test_a_configuration_that_is_no_text_is_refused(tmp_path):
     folder = model_repositories.add(tmp_path, "m")
     (folder / "config.pbtxt").write_bytes(b"\xff\xfe")
-    assert "config.pbtxt is no UTF-8" in refusal(tmp_path)
+    assert "config.pbtxt is not UTF-8" in refusal(tmp_path)
 
 
 def test_a_folder_that_may_not_be_read_is_refused(tmp_path, monkeypatch):
@@ -252,7 +252,7 @@ def test_a_repository_without_any_model_to_serve_is_refused_with_all_reasons(tmp
     model_repositories.add(tmp_path, "broken", "name: {")
     with pytest.raises(ModelRefusedError, match=r"plan: version 1: model\.plan") as caught:
         LiveRepository(tmp_path).read()
-    assert "broken: config.pbtxt" in caught.value.message
+    assert "broken: cannot parse config.pbtxt" in caught.value.message
     assert "flyball inspect --model-repository" in str(caught.value)
 
 
@@ -281,7 +281,7 @@ def test_a_rescan_takes_up_a_model_that_is_new_and_leaves_the_rest_alone_when_it
     model_repositories.add(repository, "fresh")
     assert sorted(names(read(live.rescan("fresh", out)))) == ["a", "fresh"]
     model_repositories.add(repository, "a", "name: {")
-    with pytest.raises(ModelRefusedError, match=r"a: config\.pbtxt"):
+    with pytest.raises(ModelRefusedError, match=r"a: cannot parse config\.pbtxt"):
         live.rescan("a", out)
     assert sorted(names(read(out / "index.json"))) == ["a", "fresh"]
 

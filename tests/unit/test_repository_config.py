@@ -84,7 +84,7 @@ def test_what_stands_after_an_unknown_field_is_read():
     ],
 )
 def test_a_broken_configuration_is_refused_with_its_line(text, told):
-    with pytest.raises(ModelRefusedError, match=r"config\.pbtxt cannot be read: ") as caught:
+    with pytest.raises(ModelRefusedError, match=r"cannot parse config\.pbtxt: ") as caught:
         read_config(text)
     assert told in caught.value.message
     assert "flyball.triton" not in caught.value.message

@@ -136,7 +136,7 @@ def test_the_version_policy_chooses_among_the_folders(policy, present, served):
     ("policy", "present", "reason"),
     [
         ("all { }", [], "no version folder"),
-        ("specific { versions: 7 }", [1, 2], "there are 1, 2"),
+        ("specific { versions: 7 }", [1, 2], "found 1, 2"),
         ("all { }", [1, 20240131123000], "more than 9 digits"),
     ],
 )
@@ -148,8 +148,8 @@ def test_a_model_without_a_version_that_can_be_served_is_refused(policy, present
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
-        ("specific { versions: [ 1, 7 ] }", "there is no folder for 7"),
-        ("latest { }", "taken as 1"),
+        ("specific { versions: [ 1, 7 ] }", "no folder for 7"),
+        ("latest { }", "treated as 1"),
     ],
 )
 def test_what_a_version_policy_asks_for_in_vain_is_said(policy, words):
@@ -192,22 +192,22 @@ def test_tensors_as_the_model_has_them_map(text):
 @pytest.mark.parametrize(
     ("text", "field", "words"),
     [
-        ('input { name: "x" data_type: TYPE_FP64 }', 'input "x" data_type', "FP64 is not what the model has: FP32"),
-        ('input { name: "x" dims: [ -1, 5 ] }', 'input "x" dims', "[-1, 5] is not what the model has: [-1, 4]"),
-        ('input { name: "x" dims: [ -1, -1 ] }', 'input "x" dims', "[-1, -1] is not what the model has: [-1, 4]"),
-        ('input { name: "x" dims: 4 }', 'input "x" dims', "[4] is not what the model has: [-1, 4]"),
-        ('max_batch_size: 2 input { name: "x" dims: [ -1, 4 ] }', 'input "x" dims', "[-1, 4] behind the batch is not"),
+        ('input { name: "x" data_type: TYPE_FP64 }', 'input "x" data_type', "FP64 differs from the model's FP32"),
+        ('input { name: "x" dims: [ -1, 5 ] }', 'input "x" dims', "[-1, 5] differs from the model's [-1, 4]"),
+        ('input { name: "x" dims: [ -1, -1 ] }', 'input "x" dims', "[-1, -1] differs from the model's [-1, 4]"),
+        ('input { name: "x" dims: 4 }', 'input "x" dims', "[4] differs from the model's [-1, 4]"),
+        ('max_batch_size: 2 input { name: "x" dims: [ -1, 4 ] }', 'input "x" dims', "[-1, 4] after the batch axis differs"),
         ('input { name: "w" }', 'input "w"', "the model has no such input; it has x"),
-        ('input { name: "w" }', "input", "clients must send x, which the configuration leaves out"),
-        ('output { name: "v" }', "output", "clients that name no output also get y"),
+        ('input { name: "w" }', "input", "clients must send x, which the configuration omits"),
+        ('output { name: "v" }', "output", "clients that request no output also get y"),
         (
             'max_batch_size: 2 input { name: "x" dims: [ 2, 2 ] reshape { shape: 4 } }',
             'input "x" reshape',
             "clients send and get the model's own shape, [-1, 4]",
         ),
         ('input { name: "x" optional: true }', 'input "x" optional', "every input"),
-        ('input { name: "x" allow_ragged_batch: true }', 'input "x" allow_ragged_batch', "do not share a run"),
-        ('input { name: "x" format: FORMAT_NCHW }', 'input "x" format', "as the model declares them"),
+        ('input { name: "x" allow_ragged_batch: true }', 'input "x" allow_ragged_batch', "are not batched"),
+        ('input { name: "x" format: FORMAT_NCHW }', 'input "x" format', "model's declared layout"),
     ],
 )
 def test_tensors_that_are_not_the_models_are_said(text, field, words):
@@ -227,10 +227,10 @@ def test_a_text_tensor_is_bytes_and_what_the_file_does_not_say_is_not_compared()
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('platform: "tensorrt_plan"', 'platform "tensorrt_plan": only onnxruntime_onnx is served'),
-        ('backend: "python"', 'backend "python": only onnxruntime is served'),
-        ('platform: "ensemble" ensemble_scheduling { step { model_name: "a" } }', "ensemble_scheduling: an ensemble joins"),
-        ("sequence_batching { }", "sequence_batching: state is not kept"),
+        ('platform: "tensorrt_plan"', 'platform "tensorrt_plan": only onnxruntime_onnx is supported'),
+        ('backend: "python"', 'backend "python": only onnxruntime is supported'),
+        ('platform: "ensemble" ensemble_scheduling { step { model_name: "a" } }', "ensemble_scheduling: ensembles are not"),
+        ("sequence_batching { }", "sequence_batching: no state is kept"),
         ("batch_input { kind: BATCH_ITEM_SHAPE }", "batch_input: "),
         ("batch_output { }", "batch_output: "),
     ],
@@ -252,14 +252,14 @@ def test_what_is_ours_maps(text):
 def test_a_name_that_is_not_the_folders_is_said():
     notes = Notes()
     mapping.identity(read_config('name: "n"'), "m", notes)
-    assert 'under which it is served: "m"' in said(notes)["name"]
+    assert 'it is served as "m"' in said(notes)["name"]
 
 
 def test_a_note_says_which_parts_of_a_field_were_stated():
     notes = Notes()
     text = """instance_group [ { count: 2 }, { kind: KIND_GPU gpus: 0 } ] optimization { graph { level: 1 } }
         parameters { key: "b" value { } } parameters { key: "a" value { } } runtime: "r" colour { size: 1 }"""
-    mapping.say_the_rest(read_config(text), notes)
+    mapping.note_unmapped(read_config(text), notes)
     fields = ["runtime", "instance_group(count, gpus, kind)", "optimization(graph)", "parameters(a, b)", "colour"]
     assert sorted(said(notes)) == sorted(fields)
 
@@ -282,7 +282,7 @@ def test_every_field_that_a_configuration_states_has_a_note_or_is_the_reason_of_
     files = ModelFiles(digest="", size_bytes=0, external_data=[], opset=[], producer="", nodes=0, **declared)
     tensors.compare(config, files, notes)
     batching.terms_of(config, notes)
-    mapping.say_the_rest(config, notes)
+    mapping.note_unmapped(config, notes)
     noted = {note.field.split(" ")[0].split("(")[0].split(".")[0] for note in notes}
     # A policy that chooses nothing says nothing.
     silent = set() if message.version_policy.WhichOneof("policy_choice") else {"version_policy"}

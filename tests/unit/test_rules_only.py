@@ -103,6 +103,6 @@ def test_the_command_line_checks_plans_decides_and_has_nothing_to_fit(run, tmp_p
     code, out, errors = run("decide", "limits.yaml", "row.json")
     assert (code, "reject" in out) == (0, True), errors
     code, _, errors = run("fit", "limits.yaml", "--data", "rows.csv")
-    assert (code, "no transform leaves anything open" in errors) == (3, True)
+    assert (code, "no transform has open parameters" in errors) == (3, True)
     code, out, errors = run("snapshot", "--decision", "limits.yaml", "--out", "snapshot")
     assert code == 0, errors

@@ -107,7 +107,7 @@ def test_files_of_other_kinds_are_refused(tmp_path):
     with pytest.raises(RefusedError, match="no file of rows"):
         RowsIn(tmp_path / "rows.txt")
     source = RowsIn(written(tmp_path, [{"a": 1}], "jsonl"))
-    with pytest.raises(RefusedError, match="rows go to"):
+    with pytest.raises(RefusedError, match="unknown suffix"):
         open_out(tmp_path / "out.txt", source, ADDED)
     with pytest.raises(RefusedError, match="cannot write"):
         open_out(tmp_path / "no" / "out.csv", source, ADDED)

@@ -220,7 +220,7 @@ print(json.dumps([loader_process.main(Path.cwd()), json.loads(Path({error!r}).re
 """
 
 
-def taken_apart(own: Path, pickle: bytes, before: str = "", packages: str = "") -> tuple[int, dict[str, str]]:
+def load_in_process(own: Path, pickle: bytes, before: str = "", packages: str = "") -> tuple[int, dict[str, str]]:
     """What the process that loads a pickle says of it."""
     path = own.parent / "model.pkl"
     path.write_bytes(pickle)
@@ -261,7 +261,7 @@ assert libc.prctl(38, 1, 0, 0, 0) == 0 and libc.prctl(22, 2, head) == 0
 def test_a_pickle_is_not_loaded_where_nothing_keeps_it_from_writing(
     before: str, why: str, next_step: str, own: Path, tmp_path: Path
 ) -> None:
-    code, told = taken_apart(own, calling("os", "mkdir", tmp_path / "seen"), before)
+    code, told = load_in_process(own, calling("os", "mkdir", tmp_path / "seen"), before)
     assert (code, told["kind"], told["code"]) == (1, "UsageError", "usage")
     assert why in told["message"]
     assert next_step in told["next"]
@@ -289,6 +289,6 @@ def test_threads_of_a_package_that_was_imported_before_write_nowhere_else_either
     (tmp_path / "packages").mkdir()
     (tmp_path / "packages" / "torch.py").write_text(POOL)
     pickle = calling("torch", "make", tmp_path / "seen")
-    _, told = taken_apart(own, pickle, packages=str(tmp_path / "packages"))
+    _, told = load_in_process(own, pickle, packages=str(tmp_path / "packages"))
     assert "SystemError: Permission denied" in told["message"]
     assert not (tmp_path / "seen").exists()

@@ -137,6 +137,6 @@ def judge(seed, text, error):
         where = re.fullmatch(r"decision\.yaml:(\d+)", fault.at)
         assert where, f"seed {seed}: {fault.at}"
         assert 1 <= int(where[1]) <= last, f"seed {seed}: {fault}"
-        assert fault.words.strip(), f"seed {seed}: {fault}"
+        assert fault.text.strip(), f"seed {seed}: {fault}"
         assert fault.allowed.strip(), f"seed {seed}: {fault}"
         assert len(str(fault)) < 2000, f"seed {seed}: {fault}"

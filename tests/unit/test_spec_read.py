@@ -13,26 +13,26 @@ from tests.support.decision_folders import WHOLE, folder
 
 CHANGES = {
     "slo: {p99: 5ms": ("slo: {p99: 5", "4  slo.p99   is 5; allowed: a duration"),
-    "owner:": ("ownr:", "2  ownr   is no key here; did you mean owner?"),
-    "key: true, pii: true": ("kay: true", "7  input.card_id.kay   is no key here; did you mean key?"),
+    "owner:": ("ownr:", "2  ownr   unknown key; did you mean owner?"),
+    "key: true, pii: true": ("kay: true", "7  input.card_id.kay   unknown key; did you mean key?"),
     "type: float, min: 0, max": ("type: flot, min: 0, max", '8  input.amount.type   is "flot"; allowed: bool, int, float'),
     "  mcc:": ("  2mcc:", '11  input.2mcc   is "2mcc"; allowed: 1 to 64 of A-Z'),
     "window: sum(amount)": ("window: total(amount)", '15  features.spent_1h.window.op   is "total"; allowed: count, sum'),
     "on_error: use_stale": ("on_error: []", "17  features.risk.on_error   is []; allowed: missing, use_stale"),
-    "cards: {store": ("cards: {stor", "21  sources.cards.stor   is no key here; did you mean store?"),
-    "- log1p: amount": ("- logp1: amount", "24  transforms[0].logp1   is no key here; did you mean log1p?"),
+    "cards: {store": ("cards: {stor", "21  sources.cards.stor   unknown key; did you mean store?"),
+    "- log1p: amount": ("- logp1: amount", "24  transforms[0].logp1   unknown key; did you mean log1p?"),
     "of: risk, min: 0": ("of: risk, min: no", '27  transforms[3].clip.min   is "no"; allowed: a finite number'),
     "score: probabilities[1]": ("score: probabilities[one]", "32  model.score   is"),
     "guard: {score: 0..1": ("guard: {score: 1..0", '35  policy.guard.score   is "1..0"; allowed: a range'),
     "then: reject, reason: R11": (
         "than: reject, reason: R11",
-        "38  policy.rules[1].than   is no key here; did you mean then?",
+        "38  policy.rules[1].than   unknown key; did you mean then?",
     ),
     'pass: "< 0.30"': ("pass: [0, 0.3]", "39  policy.bands.pass   is [0, 0.3]; allowed: an object of at_least"),
     "most: 4": ("most: many", '40  policy.reasons.most   is "many"; allowed: a whole number, 0 to 64'),
     "queue_full:        shed": (
         "queue_fall:        shed",
-        "46  remedies.queue_fall   is no key here; did you mean queue_full?",
+        "46  remedies.queue_fall   unknown key; did you mean queue_full?",
     ),
 }
 
@@ -178,7 +178,7 @@ def test_paths_are_taken_apart_as_they_are_put_together():
     assert place_of("policy.rules[0].when") == ("policy", "rules", 0, "when")
     assert place_of("") == ()
     assert near("contry", ["amount", "country"]) == "did you mean country?"
-    assert near("x", ["amount"]) == "there are amount"
+    assert near("x", ["amount"]) == "known: amount"
 
 
 def test_the_example_of_the_page_is_a_decision():

@@ -84,13 +84,13 @@ def test_a_column_that_differs_is_refused_with_its_row_and_both_values(run, fold
     with pytest.raises(flyball.InvalidInputError) as refused:
         flyball.training_rows("card.yaml", rows(**column), target="fraud")
     assert [word for word in words if word not in str(refused.value)] == []
-    assert "leave the column out" in str(refused.value)
+    assert "remove the column" in str(refused.value)
 
 
 def test_fit_refuses_the_same(run, folder):
     code, _, errors = run("fit", "card.yaml", "--data", rows(used=[0.1, 0.5, 1.9, 0.0]))
     assert code == 3
-    assert "column 'used' is not what the decision computes: in row 3 it is 1.9" in errors
+    assert "column 'used' differs from the decision's: in row 3 it is 1.9" in errors
     assert not Path("card.fitted.json").exists()
 
 

@@ -1,4 +1,4 @@
-"""Topic: saved models converted and served by one command each, beside the originals; and a broken converter."""
+"""Topic: saved models converted and served by one command each, compared with the originals; and a broken converter."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _served(stand: Stand, saved: Saved, data: Path, asked: Any) -> None:
     gaps, unseen = int(asked.isna().any(axis=1).sum()), int((asked["country"] == payments.UNSEEN).sum())
     claim = f"{saved.name}: one command to a served decision, answers beside the original's"
     figure = f"{len(apart):,} rows ({gaps:,} with gaps, {unseen:,} with an unseen text), at most {apart.max():.2g} apart"
-    stand.report.judge(claim, figure, f"<= {BOUND:g}", holds=bool(apart.max() <= BOUND))
+    stand.report.record(claim, figure, f"<= {BOUND:g}", holds=bool(apart.max() <= BOUND))
 
 
 def _scores(client: Client, rows: list[dict[str, Any]]) -> NDArray[np.float64]:
@@ -75,7 +75,7 @@ def _explained(stand: Stand, saved: Saved, asked: Any) -> None:
     apart = float(np.abs((got if saved.explained else got.sum(axis=1)) - wanted).max())
     what = "the package's own" if saved.explained else "adding up to the answer"
     claim = f"{saved.name}: contributions of {len(few):,} rows, {what}"
-    stand.report.judge(claim, f"at most {apart:.2g} apart", f"<= {BOUND:g}", holds=apart <= BOUND)
+    stand.report.record(claim, f"at most {apart:.2g} apart", f"<= {BOUND:g}", holds=apart <= BOUND)
 
 
 def _broken(stand: Stand, data: Path) -> None:
@@ -108,7 +108,7 @@ def _broken(stand: Stand, data: Path) -> None:
     finally:
         from_lightgbm.to_onnx = whole
     claim = f"a converter that shifts one of the model's thresholds by {SHIFT:.0%}"
-    stand.report.judge(claim, f"caught {caught} of {shifts} times, with the rows", "every time", holds=caught == shifts)
+    stand.report.record(claim, f"caught {caught} of {shifts} times, with the rows", "every time", holds=caught == shifts)
 
 
 def _out(stand: Stand, saved: Saved) -> Path:

@@ -1,4 +1,4 @@
-"""Topic: whether it would pay to fold one-hot columns of trees into one: the reason why `flyball optimize` does not.
+"""Topic: whether folding one-hot columns of trees into one pays off; it does not, so `flyball optimize` skips it.
 
 Each split at a one-hot column becomes a comparison with one value of one column; the answers are the same bits.
 """
@@ -38,7 +38,7 @@ def measure(stand: Stand) -> None:
             for at_once, (one, other) in times.items()
         )
         slower = all(other >= one * 0.95 for one, other in times.values())
-        stand.report.judge(f"one-hot columns of {values} values folded", figure, "not 5 % faster", holds=slower)
+        stand.report.record(f"one-hot columns of {values} values folded", figure, "not 5 % faster", holds=slower)
 
 
 def _times(wide: Model, folded: Model, rows: tuple[Any, Any], at_once: int) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""Topic: `flyball optimize` killed when each of its steps is kept, and in the midst of the next: it goes on where it was."""
+"""Topic: `flyball optimize` killed after each step and during the next; it resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def measure(stand: Stand) -> None:
     same = _judged(ended) == _judged(whole)
     stand.keep("done_again", again)
     figure = f"{kills} kills, {len(again)} finished steps done again, the same verdicts: {'yes' if same else 'no'}"
-    stand.report.judge("optimize killed at every step", figure, "none done again, same verdicts", holds=same and not again)
+    stand.report.record("optimize killed at every step", figure, "none done again, same verdicts", holds=same and not again)
 
 
 def _killed(words: list[str], work: Path, place: int, late_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Networks that have learnt something, so that their accuracy can be lost: random layers under a trained last one.
+"""Networks with trained last layers over random ones, so that accuracy can be lost.
 
 A perceptron of 12 MB on card payments, a small CNN on pictures of 224 × 224, and a perceptron that 8 bits must hurt.
 """

@@ -1,4 +1,4 @@
-"""Payments with categories and gaps, and three models that are trained on them and saved as people save them."""
+"""Payments with categories and gaps, and three models trained on them and saved to files."""
 
 from __future__ import annotations
 

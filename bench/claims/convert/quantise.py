@@ -1,4 +1,4 @@
-"""Topic: 8 bits for a perceptron of 12 MB and a small CNN, taken where the accuracy gate passes, refused where they hurt."""
+"""Topic: 8 bits for a 12 MB perceptron and a small CNN, accepted or refused by the accuracy gate."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _judge_gained(stand: Stand, name: str, report: dict[str, Any]) -> None:
             f"{best['name']}: {latency(plain['p50_us'])} to {latency(best['p50_us'])}, "
             f"{plain['p50_us'] / best['p50_us']:.2f} times as fast; {_lost(report, best['name'])}; {best['flips']:.2%} flips"
         )
-    stand.report.judge(f"{name}: static INT8 with the accuracy gate passed", figure, "one way or more", holds=bool(static))
+    stand.report.record(f"{name}: static INT8 with the accuracy gate passed", figure, "one way or more", holds=bool(static))
 
 
 def _lost(report: dict[str, Any], name: str) -> str:
@@ -81,4 +81,6 @@ def _judge_hurt(stand: Stand, report: dict[str, Any]) -> None:
     why = next((line["why_not"] for line in lines if line["name"] == "static-int8"), "not tried")
     stand.keep("spoilt", report["choice"])
     figure = f"{', '.join(taken)} taken" if taken else why[:200]
-    stand.report.judge("a model that 8 bits hurt: static INT8 refused by the gate", figure, "none is taken", holds=not taken)
+    stand.report.record(
+        "a model that 8 bits hurt: static INT8 refused by the gate", figure, "none is taken", holds=not taken
+    )

@@ -1,4 +1,4 @@
-"""Topic: the optimised CNN, served: one picture at a time, beside the engine alone."""
+"""Topic: the optimised CNN served one picture at a time, against the engine alone."""
 
 from __future__ import annotations
 
@@ -43,4 +43,4 @@ def measure(stand: Stand) -> None:
             continue
         served, bare = (median(windows[side].values) for side in ("served", "bare"))
         figure = f"{served / bare:.3f} times ({latency(served)}, {latency(bare)})"
-        stand.report.judge(claim, figure, f"{bar}, {discarded(windows)}", holds=served / bare <= BAR)
+        stand.report.record(claim, figure, f"{bar}, {discarded(windows)}", holds=served / bare <= BAR)

@@ -1,4 +1,4 @@
-"""Topic: online, offline and a reference written by hand agree on random rows, to the last bit of every score."""
+"""Topic: online, offline and a handwritten reference agree bit for bit on random rows."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ def measure(stand: Stand) -> None:
     index = Decision.load(folder / "loan.yaml").bundle().write(folder / "snapshot")
     with stand.serve_snapshot(index) as server:
         online = reading.differences(wanted, reading.online(urlsplit(server.url).netloc, rows), reading.apart_online)
-    _judge(stand, "online and the reference", len(rows), online)
+    _record(stand, "online and the reference", len(rows), online)
     scored = _scored(folder, loan_rows.write_jsonl(folder / "rows.jsonl", rows))
     offline = reading.differences(wanted, reading.offline(scored), reading.apart_offline)
-    _judge(stand, "offline and the reference", len(rows), offline)
+    _record(stand, "offline and the reference", len(rows), offline)
 
 
-def _judge(stand: Stand, which: str, rows: int, apart: list[str]) -> None:
+def _record(stand: Stand, which: str, rows: int, apart: list[str]) -> None:
     stand.keep(which, {"rows": rows, "apart": len(apart), "first": apart[:20]})
     figure = f"{rows - len(apart):,} of {rows:,}" + (f"; {apart[0]}" if apart else "")
-    stand.report.judge(f"random rows that {which} decide alike", figure, "all", holds=not apart)
+    stand.report.record(f"random rows that {which} decide alike", figure, "all", holds=not apart)
 
 
 def _scored(folder: Path, rows: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Asks a server for decisions, one after the other on each connection. Must not know what is claimed."""
+"""Sends requests for decisions sequentially on each connection. Must not know what is claimed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic: requests a second of card-fraud beside the same logic in FastAPI, NumPy and ONNX Runtime, on the same core."""
+"""Topic: requests per second of card-fraud against the same logic in FastAPI, NumPy and ONNX Runtime, on the same core."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def measure(stand: Stand) -> None:
     doubt = stand.doubt(windows)
     rates = {} if doubt else {name: median(found.values) for name, found in windows.items()}
     claim = Over(f"card-fraud, {CONNECTIONS} connections: over FastAPI, NumPy and ORT", OURS, (THEIRS,), OVER_MIN)
-    claim.judge(stand, rates, doubt or discarded(windows))
+    claim.record(stand, rates, doubt or discarded(windows))
 
 
 def _judge_logic(stand: Stand, made: example.Example, starts: dict[str, Callable[[], Process]]) -> None:
@@ -68,4 +68,4 @@ def _judge_logic(stand: Stand, made: example.Example, starts: dict[str, Callable
     ]
     stand.keep("apart", apart[:10])
     figure = f"{COMPARED - len(apart)} of {COMPARED}"
-    stand.report.judge("card-fraud: the FastAPI peer decides the same", figure, "all", holds=not apart)
+    stand.report.record("card-fraud: the FastAPI peer decides the same", figure, "all", holds=not apart)

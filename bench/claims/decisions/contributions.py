@@ -1,4 +1,4 @@
-"""Topic: tree contributions by the data plane's own code beside LightGBM's `pred_contrib`."""
+"""Topic: the data plane's tree contributions against LightGBM's `pred_contrib`."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def measure(stand: Stand) -> None:
     stand.keep("apart", {"rows": ROWS, "contributions": apart, "sums": sums})
     name = f"{TREES} trees, {ROWS:,} rows"
     bar = f"<= {WITHIN:g}"
-    stand.report.judge(
+    stand.report.record(
         f"{name}: contributions beside pred_contrib, largest difference", f"{apart:.1e}", bar, holds=apart <= WITHIN
     )
-    stand.report.judge(
+    stand.report.record(
         f"{name}: their sums beside the raw margin, largest difference", f"{sums:.1e}", bar, holds=sums <= WITHIN
     )

@@ -1,4 +1,4 @@
-"""What a server counts of its decisions, between two readings of /metrics. Must not know what is claimed."""
+"""A server's decision counters between two scrapes of /metrics. Must not know what is claimed."""
 
 from __future__ import annotations
 

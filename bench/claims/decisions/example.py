@@ -1,4 +1,4 @@
-"""examples/card-fraud made ready for load: its data, its model, many cards in its store, and requests for them.
+"""Prepares examples/card-fraud for load: its data, its model, many cards in its store, and requests.
 
 Each request is for a card of its own, so that windows see ordinary payments and not one that is repeated a hundred times.
 Must not know what is claimed.

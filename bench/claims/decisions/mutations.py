@@ -1,4 +1,4 @@
-"""Topic: mutated specs. Each is taken whole or refused with a path and a fix; none crashes, none is loaded by half.
+"""Topic: mutated specs. Each is accepted or refused with a path and a fix; none crashes or loads partially.
 
 They are checked in processes of their own, so that a crash is seen as one. Then mutated documents are applied to a running
 server one after the other: what it serves is always one of them whole, and what it refuses leaves the one before.
@@ -60,7 +60,7 @@ def measure(stand: Stand) -> None:
     stand.keep("checked", {**found, "notes": notes[:50]})
     bad = found[SILENT] + found[CRASHED]
     figure = f"{found[TAKEN]:,} taken, {found[REFUSED]:,} refused, {bad} neither" + (f": {notes[0]}" if notes else "")
-    stand.report.judge(f"{count:,} mutated specs: taken, or refused with path and fix", figure, "all", holds=not bad)
+    stand.report.record(f"{count:,} mutated specs: taken, or refused with path and fix", figure, "all", holds=not bad)
     _judge_applied(stand, folder)
 
 
@@ -125,7 +125,7 @@ def _judge_applied(stand: Stand, folder: Path) -> None:
     stand.keep("applied", {**tried, "wrong": wrong[:20]})
     figure = f"{dict(tried)}, {len(wrong)} wrong" + (f": {wrong[0][:200]}" if wrong else "")
     claim = "mutated documents applied to a running server: whole or not at all"
-    stand.report.judge(claim, figure, "none by half", holds=not wrong)
+    stand.report.record(claim, figure, "none by half", holds=not wrong)
 
 
 def _served(client: Client) -> tuple[str, str] | str:

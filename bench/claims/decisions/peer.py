@@ -1,4 +1,4 @@
-"""card-fraud in FastAPI, NumPy and ONNX Runtime, as a good engineer would write it by hand: no pandas, no framework inside.
+"""card-fraud in FastAPI, NumPy and ONNX Runtime, as a good engineer would write it: no pandas, no inner framework.
 
 Run:  python -m bench.claims.decisions.peer FOLDER --port 0      FOLDER is the example with its made/.
 Prints `ready http://127.0.0.1:PORT` once it takes requests. One worker; uvloop and httptools. Validation, windows, the

@@ -1,4 +1,4 @@
-"""Topic: the source of a feature is killed, started again and stopped in the middle, under load.
+"""Topic: a feature's source is killed, restarted and paused, under load.
 
 The open loop brings a deadline with each request. In one run every answer counts, so that lateness is seen; in the other
 only those without a remedy are right, so that the generator's own count of remedies can be held against the server's.
@@ -58,7 +58,7 @@ def measure(stand: Stand) -> None:
             alive = server.alive() and server.pid == pid
     finally:
         redis.kill()
-    _judge(stand, every, right, after, alive=alive)
+    _record(stand, every, right, after, alive=alive)
 
 
 Counted = tuple["LoadResult", dict[str, int], dict[str, int]]
@@ -94,29 +94,29 @@ def _counted(stand: Stand, server: Process, holds: str, faults: Callable[[], Non
     return result, outcomes, remedies
 
 
-def _judge(stand: Stand, every: Counted, right: Counted, after: Counted, *, alive: bool) -> None:
+def _record(stand: Stand, every: Counted, right: Counted, after: Counted, *, alive: bool) -> None:
     for name, (result, outcomes, remedies) in {"every": every, "right": right, "after": after}.items():
         stand.keep(name, {"result": slim(result), "outcomes": outcomes, "remedies": remedies})
     title = f"source killed, restarted and stopped at {RATE_PER_S:,.0f}/s"
     result, outcomes, remedies = every
     answered = f"{result.answered:,} of {result.sent:,}"
-    stand.report.judge(f"{title}: answered", answered, "all", holds=result.answered == result.sent)
+    stand.report.record(f"{title}: answered", answered, "all", holds=result.answered == result.sent)
     late = result.past_deadline / max(result.sent, 1)
     figure = f"{late:.3%} later, p99 {latency(result.latency_us.p99)}"
-    stand.report.judge(f"{title}: within {DEADLINE_MS} ms", figure, f"{1 - LATE_MAX:.1%} of them", holds=late <= LATE_MAX)
+    stand.report.record(f"{title}: within {DEADLINE_MS} ms", figure, f"{1 - LATE_MAX:.1%} of them", holds=late <= LATE_MAX)
     used = sum(remedies.values())
     holds = set(remedies) == {REMEDY} and sum(outcomes.values()) == result.sent and outcomes.get("review") == used
     figure = f"{used:,} by {', '.join(remedies) or 'nothing'}; outcomes {outcomes}"
-    stand.report.judge(f"{title}: decisions counted add up", figure, f"{result.sent:,} in all", holds=holds)
+    stand.report.record(f"{title}: decisions counted add up", figure, f"{result.sent:,} in all", holds=holds)
     result, _, remedies = right
     used = sum(remedies.values())
     figure = f"{used:,} by the server, {result.mismatched:,} by the caller"
     holds = 0 < used == result.mismatched
-    stand.report.judge(f"{title}: remedies that callers saw", figure, "the same", holds=holds)
+    stand.report.record(f"{title}: remedies that callers saw", figure, "the same", holds=holds)
     result, _, remedies = after
     holds = alive and not remedies and result.answered == result.sent
     figure = f"{sum(remedies.values())} remedies in {result.sent:,}, the same process" if alive else "it ended"
-    stand.report.judge(f"{title}: recovered without a restart", figure, "0", holds=holds)
+    stand.report.record(f"{title}: recovered without a restart", figure, "0", holds=holds)
 
 
 def _suffer(redis: RedisServer, phase_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Topic: a client that sends every request again, twice, with its idempotency key changes neither windows nor counts."""
+"""Topic: a client that repeats every request twice with its idempotency key changes neither windows nor counters."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def measure(stand: Stand) -> None:
     with stand.serve_snapshot(index) as server:
         ask_all(server.url, "velocity", warming)
         thrice = ask_all(server.url, "velocity", again), _counted(server.url)
-    _judge(stand, CLIENTS * events, once, thrice)
+    _record(stand, CLIENTS * events, once, thrice)
 
 
 def _events(client: int, count: int, now: int) -> list[Request]:
@@ -57,7 +57,7 @@ def _counted(url: str) -> dict[str, int]:
     }
 
 
-def _judge(stand: Stand, events: int, once: Told, thrice: Told) -> None:
+def _record(stand: Stand, events: int, once: Told, thrice: Told) -> None:
     (first_answers, single), (all_answers, several) = once, thrice
     firsts = [group[::SENT] for group in all_answers]
     wrong = sum(
@@ -74,12 +74,12 @@ def _judge(stand: Stand, events: int, once: Told, thrice: Told) -> None:
     stand.keep("counts", {"events": events, "once": single, "thrice": several, "wrong": wrong, "strange": strange})
     name = f"{events:,} events, each sent {SENT} times with its key"
     figure = f"{events - wrong:,} of {events:,} scores the same"
-    stand.report.judge(f"{name}: windows as if sent once", figure, "all", holds=not wrong)
+    stand.report.record(f"{name}: windows as if sent once", figure, "all", holds=not wrong)
     repeats = (SENT - 1) * events
     figure = f"{repeats - strange:,} of {repeats:,}"
-    stand.report.judge(f"{name}: retries with the first one's id and score", figure, "all", holds=not strange)
+    stand.report.record(f"{name}: retries with the first one's id and score", figure, "all", holds=not strange)
     figure = f"{several['decided']:,} decided, {several['repeated']:,} repeated; sent once: {single['decided']:,}"
     holds = several == {"decided": events + WARMING, "repeated": repeats} and single["decided"] == events + WARMING
-    stand.report.judge(
+    stand.report.record(
         f"{name}: decisions counted", figure, f"{events:,} (and {WARMING} to warm) and {repeats:,}", holds=holds
     )

@@ -1,4 +1,4 @@
-"""Small decisions whose score is their features themselves, so that answers show what the server counted or looked up.
+"""Small decisions whose score is a feature, so that answers show what the server counted or looked up.
 
 Must not know what is claimed.
 """

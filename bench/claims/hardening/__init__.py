@@ -1,1 +1,1 @@
-"""Hardening claims: faults that were found by attack and by use, each attempted again on every run."""
+"""Hardening claims: faults found by attack or in use, tried again in every run."""

@@ -1,4 +1,4 @@
-"""Topic `attempts`: every fault that was found is tried again, beside what the build of that day did.
+"""Topic `attempts`: every known fault is tried again, compared with the build in which it was found.
 
 Must not know what the attempts try.
 """
@@ -27,4 +27,4 @@ def measure(stand: Stand) -> None:
         earlier = stored["attempts"].get(attempt.name, {"seen": "not tried"})
         before, commit = earlier["seen"], earlier.get("commit", stored["commit"])
         stand.keep(attempt.name, {"fault": attempt.fault, "before": before, "seen": seen.text, "holds": seen.holds})
-        stand.report.judge(attempt.fault, seen.text, f"{commit}: {before}", holds=seen.holds)
+        stand.report.record(attempt.fault, seen.text, f"{commit}: {before}", holds=seen.holds)

@@ -1,4 +1,4 @@
-"""What a stranger has at hand for attempts: the command line, a small model, and a registry with people and their keys.
+"""The command line, a small model, and a registry with people and keys, for attempts.
 
 Imports nothing of flyball. Must not know the attempts.
 """

@@ -1,4 +1,4 @@
-"""Topic `busy`: tests that depend on time pass again and again beside four busy processes.
+"""Topic `busy`: timing-dependent tests pass repeatedly beside four busy processes.
 
 They need the tests' own build, whose clock can be held; what ships is built again afterwards. Must not know the tests.
 """
@@ -21,12 +21,12 @@ def measure(stand: Stand) -> None:
     _build("tested")
     try:
         for suite in ("python", "rust"):
-            _judge(stand, suite, times)
+            _record(stand, suite, times)
     finally:
         _build("dist")
 
 
-def _judge(stand: Stand, suite: str, times: int) -> None:
+def _record(stand: Stand, suite: str, times: int) -> None:
     stand.tell(f"{suite}: {times} rounds, {AT_ONCE} at once, beside {BESIDE} busy processes")
     words = ["tools/busy.py", "--suite", suite, "--times", str(times), "--beside", str(BESIDE), "--at-once", str(AT_ONCE)]
     ended = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
@@ -34,7 +34,7 @@ def _judge(stand: Stand, suite: str, times: int) -> None:
     failed = ended.stdout[-4000:] if ended.returncode else ""
     stand.keep(f"busy {suite}", {"passed": passed, "times": times, "beside": BESIDE, "at_once": AT_ONCE, "failed": failed})
     name = f"tests of {suite} that depend on time, {AT_ONCE} rounds at once beside {BESIDE} busy processes"
-    stand.report.judge(name, f"{passed} of {times} rounds pass", f"{times} of {times}", holds=passed == times)
+    stand.report.record(name, f"{passed} of {times} rounds pass", f"{times} of {times}", holds=passed == times)
 
 
 def _build(profile: str) -> None:

@@ -1,4 +1,4 @@
-"""Topic `bypass`: forty tries to reach a governed model around its policy; all are refused and counted.
+"""Topic `bypass`: forty tries to bypass a governed model's policy; all are refused and counted.
 
 Must not know how the server is built: the tries are a stranger's.
 """
@@ -28,7 +28,7 @@ def measure(stand: Stand) -> None:
         )
     held = [one for one in tried if one.refused and one.recorded]
     stand.keep("tries", {one.name: {"refused": one.refused, "recorded": one.recorded, "told": one.told} for one in tried})
-    stand.report.judge(
+    stand.report.record(
         "tries to reach a governed model around its policy",
         f"{len(held)} of {len(TRIES)} refused and recorded"
         + ("" if answered else "; and those with a right were refused, too"),

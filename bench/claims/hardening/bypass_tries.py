@@ -1,4 +1,4 @@
-"""Forty tries to reach a governed model around its policy. Each must be refused, and counted by the server.
+"""Forty tries to bypass a governed model's policy. The server must refuse and count each.
 
 The claim and an end-to-end test run the same list. Imports nothing of `flyball`.
 """

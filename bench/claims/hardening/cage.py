@@ -1,4 +1,4 @@
-"""A memory cgroup for one server: what exceeds it is killed by the kernel, as in a container.
+"""A memory cgroup for one server: the kernel kills what exceeds it, as in a container.
 
 Needs the right to make cgroups; without it `Cage.why_not` says so. Must not know what is measured.
 """

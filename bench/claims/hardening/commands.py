@@ -1,16 +1,13 @@
-"""What attempts about actors, training, remedies, checks and candidates start from: commands, small models, a server.
+"""Commands, small models and a server, for attempts on actors, training, remedies, checks and candidates.
 
-Imports nothing of `flyball`: it knows a build by its commands alone.
+Imports nothing of `flyball`: it uses only a build's commands.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
-import signal
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from contextlib import contextmanager
@@ -19,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
+from bench.claims.hardening.server_process import ServerProcess
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from bench.claims.hardening.attempts import Build
 
 _COMMAND_S = 60
-_READY_S = 60
-_ADDRESS = re.compile(r"127\.0\.0\.1:\d+")
 
 
 def flyball(build: Build, folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -80,33 +77,12 @@ def saved(path: Path, graph: Any) -> Path:
 
 @contextmanager
 def serving(command: list[str], folder: Path) -> Iterator[str]:
-    """The address of a server that is ready; it is ended in any case."""
-    log = folder / "server.log"
-    with log.open("w") as out:
-        server = subprocess.Popen(command, cwd=folder, stdout=out, stderr=subprocess.STDOUT)
-        try:
-            yield _ready(server, log)
-        finally:
-            server.send_signal(signal.SIGTERM)
-            try:
-                server.wait(20)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
-
-
-def _ready(server: subprocess.Popen[bytes], log: Path) -> str:
-    until = time.monotonic() + _READY_S
-    while time.monotonic() < until and server.poll() is None:
-        found = _ADDRESS.search(log.read_text())
-        if found:
-            try:
-                if asked(f"http://{found[0]}/v2/health/ready")[0] == 200:
-                    return found[0]
-            except OSError:
-                pass
-        time.sleep(0.1)
-    raise RuntimeError(f"the server did not become ready: {log.read_text()[-200:]}")
+    """The address of a server that is ready."""
+    server = ServerProcess(command, folder)
+    try:
+        yield f"127.0.0.1:{server.port}"
+    finally:
+        server.stop()
 
 
 def asked(url: str, body: object = None) -> tuple[int, str]:

@@ -1,6 +1,6 @@
-"""A server with one governed decision and one plain model, started from a build's commands, and ways to ask it.
+"""A server with one governed decision and one plain model, and requests to it.
 
-Made from the formats' descriptions alone: imports nothing of `flyball`.
+Written from the format specifications alone: imports nothing of `flyball`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ import contextlib
 import hashlib
 import http.client
 import json
-import os
 import socket
-import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+from bench.claims.hardening.server_process import ServerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -33,37 +33,37 @@ AMOUNT = 420.0
 SCORE = 0.42
 INPUTS: Json = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 1], "data": [AMOUNT]}]}
 ID = "01a8b0c4-7f2e-7c11-9d5e-3f6f0c8a1b2d"
-_START_S, _CALL_S = 60.0, 20.0
+_CALL_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back over HTTP."""
+    """An HTTP reply."""
 
     status: int
     text: str
 
     @property
     def scores(self) -> bool:
-        """Whether it has the model's raw score."""
+        """Whether it contains the model's raw score."""
         return self.status == 200 and '"outputs"' in self.text
 
 
 @dataclass(slots=True)
 class Server:
-    """One running server, and the folders that it was given. A caller's key is its name."""
+    """A running server and its folders. A caller's key is its name."""
 
     port: int
     socket: Path
     journal: Path
 
     def ask(self, method: str, path: str, body: object = None, key: str | None = None, **headers: str) -> Answer:
-        """One request on a connection of its own; `body` is JSON or bytes."""
+        """Send one request on a new connection; `body` is JSON or bytes."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_CALL_S)
         return _sent(connection, (method, path), body, _named(key, headers))
 
     def ask_by_socket(self, method: str, path: str, body: object = None, key: str | None = None) -> Answer:
-        """The same by the Unix socket."""
+        """Send one request over the Unix socket."""
         connection = http.client.HTTPConnection("localhost", timeout=_CALL_S)
         connection.sock = socket.socket(socket.AF_UNIX)
         connection.sock.settimeout(_CALL_S)
@@ -122,28 +122,14 @@ def governed(
     (folder / "config.json").write_text(json.dumps(config))
     index = _snapshot(folder, dict(document or {}))
     command = [build.flyballd, "--unsigned", "allow", "--snapshot", str(index), "--config", str(folder / "config.json")]
-    environment = {**os.environ, "ORT_DYLIB_PATH": build.ort_library()}
-    with (
-        (folder / "log").open("w") as log,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment) as process,
-    ):
-        try:
-            yield Server(_port(process, folder), folder / "s.sock", folder / "journal")
-        finally:
-            process.kill()
+    with ServerProcess(command, folder, {"ORT_DYLIB_PATH": build.ort_library()}) as running:
+        yield Server(running.port, folder / "s.sock", folder / "journal")
 
 
 def _known(caller: Json) -> Json:
     if caller["name"] == "anonymous":
         return caller
     return {**caller, "keys_sha256": [hashlib.sha256(str(caller["name"]).encode()).hexdigest()]}
-
-
-def _port(process: subprocess.Popen[str], folder: Path) -> int:
-    for line in process.stdout or ():
-        if line.startswith("ready http://"):
-            return int(line.split()[1].rsplit(":", 1)[1])
-    raise RuntimeError(f"the server did not start: {(folder / 'log').read_text()[-500:]}")
 
 
 def model(path: Path, factor: float) -> Path:

@@ -1,4 +1,4 @@
-"""Topic `models`: hostile models are loaded and run beside a GBDT's traffic, by a server that may have 2 GiB.
+"""Topic `models`: hostile models are loaded and run beside a GBDT's traffic, on a server limited to 2 GiB.
 
 Each is loaded by a new snapshot, called, and removed by another one; the GBDT is measured alone before and beside it.
 """
@@ -89,19 +89,19 @@ def measure(stand: Stand) -> None:
         fates = [pen.meet(hostile, windows) for hostile in hostiles]
     stand.keep("fates", [asdict(fate) for fate in fates])
     stand.keep("windows", raw(windows))
-    _judge(stand, fates, windows)
+    _record(stand, fates, windows)
 
 
-def _judge(stand: Stand, fates: list[Fate], windows: dict[str, Windows]) -> None:
+def _record(stand: Stand, fates: list[Fate], windows: dict[str, Windows]) -> None:
     report, title = stand.report, f"{len(fates)} hostile models"
     died = [fate.name for fate in fates if fate.server_died]
-    report.judge(f"{title}: the server lives", ", ".join(died) or "it was never killed", "under 2 GiB", holds=not died)
+    report.record(f"{title}: the server lives", ", ".join(died) or "it was never killed", "under 2 GiB", holds=not died)
     odd = [f"{fate.name}: {fate.loaded or fate.answers}" for fate in fates if not fate.designed]
     figure = f"{len(fates) - len(odd)} of {len(fates)} {'; '.join(odd)}"[:300]
-    report.judge(f"{title}: each ends with a designed answer", figure, "all", holds=not odd)
+    report.record(f"{title}: each ends with a designed answer", figure, "all", holds=not odd)
     worst = max((fate for fate in fates if not fate.server_died), key=lambda fate: fate.grown, default=fates[0])
     figure = f"{worst.grown:.2f} times at worst ({worst.name}, from {worst.before_bytes / 1e6:.0f} MB)"
-    report.judge(
+    report.record(
         f"{title}: memory after each over before", figure, f"<= {MEMORY_MAX:g} times", holds=worst.grown <= MEMORY_MAX
     )
     claim = f"{title}: p50 of a GBDT at {RATE_PER_S:,.0f}/s beside them over alone"
@@ -113,7 +113,7 @@ def _judge(stand: Stand, fates: list[Fate], windows: dict[str, Windows]) -> None
     figure = f"{p50[BESIDE] / p50[ALONE]:.2f} times ({latency(p50[BESIDE])}, alone {latency(p50[ALONE])})"
     figure += f"; {slowest.slowed:.2f} times beside {slowest.name}, the worst"
     bar = f"<= {P50_MAX:g} times, {discarded(windows)}"
-    report.judge(claim, figure, bar, holds=p50[BESIDE] <= P50_MAX * p50[ALONE])
+    report.record(claim, figure, bar, holds=p50[BESIDE] <= P50_MAX * p50[ALONE])
 
 
 class Pen:

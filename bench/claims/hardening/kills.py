@@ -1,4 +1,4 @@
-"""Topic `kills`: `kill -9` of a server under load, by the cycles of the journal's claim: 1,000 here, 10,000 at night.
+"""Topic `kills`: `kill -9` of a server under load, with the journal claim's cycles: 1,000 here, 10,000 at night.
 
 Run the long form with  CYCLES=10000 python -m bench.claims.hardening --only kills. Must not know how a cycle is made.
 """

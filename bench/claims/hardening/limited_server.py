@@ -1,11 +1,10 @@
-"""A server as a stranger starts it: a model's file, the two commands, a port. Imports nothing of `flyball`."""
+"""A server with models and a memory limit, started by a build's commands. Imports nothing of `flyball`."""
 
 from __future__ import annotations
 
 import http.client
 import json
 import re
-import signal
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,23 +14,20 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from bench.claims.hardening.server_process import ServerProcess
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from bench.claims.hardening.attempts import Build
     from bench.claims.hardening.cage import Cage
 
-READY_WITHIN_S = 60.0
 
-
-class Served:
-    """A server that is ready."""
-
-    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
-        self.process, self.port = process, port
+class Served(ServerProcess):
+    """A server with requests to its models and its memory figures."""
 
     def infer(self, model: str, inputs: list[dict[str, Any]], timeout_s: float = 60.0) -> tuple[int, bytes]:
-        """One request; status 0 where the server went away or did not answer in time."""
+        """One inference; status 0 if the server ended or did not answer in time."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
         try:
             body = json.dumps({"inputs": inputs})
@@ -44,15 +40,10 @@ class Served:
             connection.close()
 
     def status_mb(self, key: str) -> float:
-        """A line of /proc: VmRSS is what is resident, VmHWM the most that ever was."""
+        """A value of /proc/PID/status: VmRSS is resident memory, VmHWM its peak."""
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         found = re.search(rf"^{key}:\s+(\d+) kB", text, re.MULTILINE)
         return int(found[1]) / 1000 if found else 0.0
-
-    @property
-    def alive(self) -> bool:
-        """Whether the process is still there."""
-        return self.process.poll() is None
 
 
 @contextmanager
@@ -69,26 +60,15 @@ def served(
         json.dumps({"lanes": 1, "listen": ["127.0.0.1:0"], "unsigned": "allow", "ort_path": library, **settings})
     )
     command = [build.flyballd, "--snapshot", str(out / "index.json"), "--config", str(config)]
-    process = subprocess.Popen(
-        cage.command(command) if cage else command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    )
+    server = Served(cage.command(command) if cage else command, folder)
     try:
-        line = process.stdout.readline() if process.stdout else ""
-        found = re.match(r"ready \S*?:(\d+) ", line)
-        if found is None:
-            raise RuntimeError(f"flyballd did not start: {line!r}")
-        yield Served(process, int(found[1]))
+        yield server
     finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(10)
+        server.stop()
 
 
 def save_counted(path: Path, operator: str = "Range", *, summed: bool = False) -> Path:
-    """A model whose one input, an INT64 of shape [1, 1], says how many elements its output has."""
+    """A model whose INT64 input of shape [1, 1] sets the number of output elements."""
     made = "all" if summed else "y"
     nodes = [helper.make_node("Squeeze", ["n"], ["count"])]
     if operator == "Range":
@@ -114,5 +94,5 @@ def save_counted(path: Path, operator: str = "Range", *, summed: bool = False) -
 
 
 def count(elements: int) -> list[dict[str, Any]]:
-    """The input that asks for so many elements."""
+    """The input for this number of output elements."""
     return [{"name": "n", "datatype": "INT64", "shape": [1, 1], "data": [elements]}]

@@ -1,31 +1,30 @@
-"""What attempts at connections, processes, files and output share: a model, a server, raw sockets and HTTP/2 frames."""
+"""A model, a server, raw sockets and HTTP/2 frames, for attempts on connections, processes, files and output."""
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import socket
 import struct
 import subprocess
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from bench.claims.hardening.server_process import ServerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from bench.claims.hardening.attempts import Build
 
-START_S = 60.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS = b"\x00\x00\x00\x04\x00\x00\x00\x00\x00"
 
 
 def model(path: Path, *, beside: str | None = None) -> Path:
-    """A linear model of four inputs; `beside` names a file in which its weights lie."""
+    """A linear model of four inputs; `beside` names a file with its weights."""
     import onnx
     from onnx import TensorProto, helper
 
@@ -45,38 +44,15 @@ def model(path: Path, *, beside: str | None = None) -> Path:
     return path
 
 
-class Server:
-    """A server that was started by a build's command; its address comes from the ready line."""
-
-    def __init__(self, command: list[str], folder: Path, env: dict[str, str] | None = None) -> None:
-        self._log = (folder / f"log-{time.monotonic_ns()}").open("w+")
-        self.process = subprocess.Popen(
-            command, cwd=folder, stdout=subprocess.PIPE, stderr=self._log, text=True, env={**os.environ, **(env or {})}
-        )
-        self.port = 0
-        reader = threading.Thread(target=self._read, daemon=True)
-        reader.start()
-        reader.join(START_S)
-        if not self.port:
-            self.end()
-            raise RuntimeError(f"{command[0]} did not get ready: {self.log()[-300:]}")
-
-    def _read(self) -> None:
-        for line in self.process.stdout or ():
-            if found := re.match(r"ready https?://[^ ]*:(\d+)", line):
-                self.port = int(found[1])
-                return
-
-    def log(self) -> str:
-        """What it wrote to stderr so far."""
-        return Path(self._log.name).read_text(errors="replace")
+class Server(ServerProcess):
+    """A server with raw connections to it."""
 
     def connect(self, timeout_s: float = 10.0) -> socket.socket:
         """A new connection."""
         return socket.create_connection(("127.0.0.1", self.port), timeout_s)
 
     def ask(self, request: bytes, timeout_s: float = 10.0) -> bytes:
-        """What comes back for these bytes until the server ends the connection or says no more."""
+        """The reply to these bytes, until the server closes the connection or times out."""
         with self.connect(timeout_s) as connection:
             connection.sendall(request)
             return read_all(connection)
@@ -92,16 +68,9 @@ class Server:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) * 1024
 
-    def end(self) -> None:
-        """Ends it in any case."""
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-        self._log.close()
-
 
 def read_all(connection: socket.socket) -> bytes:
-    """Everything until the other side ends, resets, or is silent for as long as the socket waits."""
+    """Everything until the peer closes, resets, or the socket times out."""
     got = b""
     with contextlib.suppress(OSError):
         while more := connection.recv(65536):
@@ -116,15 +85,12 @@ def serving(build: Build, folder: Path, env: dict[str, str] | None = None, **set
     config = folder / "config.json"
     config.write_text(json.dumps(settings))
     command = [build.flyball, "serve", str(path), "--listen", "127.0.0.1:0", "--config", str(config)]
-    server = Server(command, folder, env)
-    try:
+    with Server(command, folder, env) as server:
         yield server
-    finally:
-        server.end()
 
 
 def run(command: list[str], folder: Path, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
-    """A command that ends by itself; one that does not is killed, and has the code 124."""
+    """Run a command; one that exceeds the time is killed, with exit code 124."""
     try:
         return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout_s, check=False)
     except subprocess.TimeoutExpired:
@@ -132,7 +98,7 @@ def run(command: list[str], folder: Path, timeout_s: float = 60.0) -> subprocess
 
 
 def waited(done: Callable[[], bool], timeout_s: float) -> bool:
-    """Whether it came true in time."""
+    """Whether it became true in time."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         if done():
@@ -155,7 +121,7 @@ def head(path: str, method: str = "POST") -> bytes:
 
 
 def frames(connection: socket.socket, until: Callable[[int, int, bytes], bool]) -> list[tuple[int, int, bytes]]:
-    """Frames (kind, stream, payload) until one is what is waited for, or the connection ends or is silent."""
+    """Frames (kind, stream, payload) until the expected one, or until the connection ends or times out."""
     got, buffer = [], b""
     with contextlib.suppress(OSError):
         while True:

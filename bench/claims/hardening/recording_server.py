@@ -1,14 +1,10 @@
-"""A small decision server as a stranger would start it: a model, a spec, one process. Imports nothing of `flyball`."""
+"""A small decision server: a model, a spec, one process. Imports nothing of `flyball`."""
 
 from __future__ import annotations
 
 import http.client
 import json
-import os
-import re
-import signal
 import subprocess
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -16,13 +12,15 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from bench.claims.hardening.server_process import ServerProcess
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from bench.claims.hardening.attempts import Build
 
-_START_S, _ANSWER_S, _STOP_S = 60.0, 30.0, 20.0
+_ANSWER_S = 30.0
 SPEC = """\
 decision: pay
 owner: someone@example.com
@@ -46,15 +44,11 @@ features:
 """
 
 
-class Running:
-    """A server that listens."""
-
-    def __init__(self, process: subprocess.Popen[str], port: int) -> None:
-        self.process, self.port = process, port
-        self.url = f"http://127.0.0.1:{port}"
+class Running(ServerProcess):
+    """A server with requests for decisions."""
 
     def ask(self, method: str, path: str, document: Any = None) -> tuple[int, Any]:
-        """Status, and JSON where the answer is some."""
+        """The status, and the reply as JSON if it is JSON."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=_ANSWER_S)
         try:
             body = None if document is None else json.dumps(document)
@@ -69,15 +63,6 @@ class Running:
         """One decision about an account, as the only row of a list."""
         rows = [{"id": f"row of {account}", "input": {"account": account, "amount": 7}}]
         return self.ask("POST", "/v1/decisions/pay", {"rows": rows})
-
-    def stop(self) -> None:
-        """Ends it, and waits."""
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
 
 
 def model(path: Path) -> None:
@@ -107,35 +92,15 @@ def serving(
     settings = {"journal_folder": str(folder / "journal"), "features_folder": str(folder / "features"), "lanes": 1}
     config.write_text(json.dumps({**settings, "journal_sync_ms": 50}))
     command = [build.flyball, "serve", "--decision", str(spec), "--listen", "127.0.0.1:0", "--config", str(config)]
-    log = (folder / "server.log").open("w+")
-    process = subprocess.Popen(
-        command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, cwd=folder,
-        preexec_fn=lambda: os.umask(umask) and None,  # noqa: PLW1509 - one thread
-    )  # fmt: skip
-    running = Running(process, 0)
+    running = Running(command, folder, umask=umask)
     try:
-        running = Running(process, _port(process, folder / "server.log"))
         yield running
     finally:
         running.stop()
-        log.close()
-
-
-def _port(process: subprocess.Popen[str], log: Path) -> int:
-    """Where it listens, once it says so."""
-    end = time.monotonic() + _START_S
-    while time.monotonic() < end:
-        found = re.search(r"127\.0\.0\.1:(\d{2,5})", log.read_text())
-        if found and found[1] != "0":
-            return int(found[1])
-        if process.poll() is not None:
-            break
-        time.sleep(0.05)
-    raise RuntimeError(f"the server did not start: {log.read_text()[-300:]}")
 
 
 def flyball(build: Build, *arguments: object, folder: Path) -> tuple[int, str]:
-    """A command of the build: exit code, and all that it printed."""
+    """Run a command of the build; returns its exit code and output."""
     ending = subprocess.run(
         [build.flyball, *map(str, arguments)], cwd=folder, capture_output=True, text=True, timeout=60, check=False
     )
@@ -143,5 +108,5 @@ def flyball(build: Build, *arguments: object, folder: Path) -> tuple[int, str]:
 
 
 def holds_text(folder: Path, text: str) -> list[str]:
-    """Files under a folder that have a text in the open."""
+    """Files under a folder that contain a text in the clear."""
     return [path.name for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]

@@ -1,4 +1,4 @@
-"""Topic `soak`: twenty minutes with everything at once on one server.
+"""Topic `soak`: twenty minutes of all loads at once on one server.
 
 Honest callers check every answer while hostile clients, reloads, revocations, erasures and a dying Redis go on beside them.
 """
@@ -94,7 +94,7 @@ def measure(stand: Stand) -> None:
     finally:
         redis.kill()
         people.registry.close()
-    _judge(stand, soak, page, memory, alive=alive)
+    _record(stand, soak, page, memory, alive=alive)
     _judge_journal(stand, journal, page)
 
 
@@ -249,7 +249,7 @@ def _fill(redis: RedisServer) -> None:
         redis.put(f"flyball:accounts:a{account}", {"risk": float(soaked.risk(account))})
 
 
-def _judge(stand: Stand, soak: Soak, page: str, memory: list[float], *, alive: bool) -> None:
+def _record(stand: Stand, soak: Soak, page: str, memory: list[float], *, alive: bool) -> None:
     tally, trouble, load, title = soak.tally, soak.trouble, soak.load, f"soak of {len(memory) / 60:.0f} minutes"
     asked = {kind: dict(getattr(tally, kind)) for kind in ("right", "refused", "remedied", "wrong")}
     stand.keep("answers", {**asked, "examples": tally.examples})
@@ -261,25 +261,27 @@ def _judge(stand: Stand, soak: Soak, page: str, memory: list[float], *, alive: b
     if trouble.broken:
         done = f"{done}; ended early: {trouble.broken[0]}"
     holds = alive and enough and not trouble.broken
-    stand.report.judge(f"{title}: the server lives", done, "the same process", holds=holds)
+    stand.report.record(f"{title}: the server lives", done, "the same process", holds=holds)
     wrong = tally.wrong.total() + load.mismatched + load.failed
     right = tally.right.total() + load.answered
     figure = f"{wrong} of {right + wrong:,}{'; ' + tally.examples[0] if tally.examples else ''}"
     holds = wrong == 0 and all(tally.right[subject] for subject in ASKED) and load.answered > 0
-    stand.report.judge(f"{title}: wrong answers", figure, "0", holds=holds)
+    stand.report.record(f"{title}: wrong answers", figure, "0", holds=holds)
     ended, received = _total(page, "flyball_requests_total"), _total(page, "flyball_received_total")
     figure = f"{received:,} received, {ended:,} answered, refused, failed or abandoned"
-    stand.report.judge(f"{title}: requests add up", figure, "the same", holds=received == ended > 0)
+    stand.report.record(f"{title}: requests add up", figure, "the same", holds=received == ended > 0)
     figure = f"{trouble.revocations}, {len(trouble.slow_revocations)} of them slower"
     holds = trouble.revocations > 0 and not trouble.slow_revocations
-    stand.report.judge(f"{title}: revoked within {REVOKED_S_MAX:g} s", figure, "all", holds=holds)
+    stand.report.record(f"{title}: revoked within {REVOKED_S_MAX:g} s", figure, "all", holds=holds)
     figure = f"{trouble.erased}; failed: {trouble.erasures_failed[:1] or 'none'}"
-    stand.report.judge(f"{title}: erasures", figure, "all recorded", holds=not trouble.erasures_failed)
+    stand.report.record(f"{title}: erasures", figure, "all recorded", holds=not trouble.erasures_failed)
     fifth = max(len(memory) // 5, 1)
     early, late = median(memory[fifth : 2 * fifth]), median(memory[-fifth:])
     figure = f"{late / early:.3f} times ({early / 1e6:.1f} MB, {late / 1e6:.1f} MB)"
     bar = f"within {MEMORY_APART_MAX:.0%}"
-    stand.report.judge(f"{title}: memory, last fifth over second", figure, bar, holds=late <= early * (1 + MEMORY_APART_MAX))
+    stand.report.record(
+        f"{title}: memory, last fifth over second", figure, bar, holds=late <= early * (1 + MEMORY_APART_MAX)
+    )
 
 
 def _judge_journal(stand: Stand, journal: Path, page: str) -> None:
@@ -288,10 +290,10 @@ def _judge_journal(stand: Stand, journal: Path, page: str) -> None:
     records = _total(page, "flyball_journal_records_total", kind="decision")
     gaps = _total(page, "flyball_journal_gap_decisions_total")
     figure = f"{decided:,} decided, {records:,} records, {gaps:,} in gaps"
-    stand.report.judge("soak: decisions add up", figure, "records and gaps", holds=decided == records + gaps > 0)
+    stand.report.record("soak: decisions add up", figure, "records and gaps", holds=decided == records + gaps > 0)
     verified = decisions(journal, "verify", fails=True)
     figure = f"{verified['frames']:,} frames, {len(verified['findings'])} findings"
-    stand.report.judge("soak: the log verifies", figure, "no findings", holds=verified["findings"] == [])
+    stand.report.record("soak: the log verifies", figure, "no findings", holds=verified["findings"] == [])
 
 
 def _total(page: str, family: str, **labels: str) -> int:

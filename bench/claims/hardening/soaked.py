@@ -1,4 +1,4 @@
-"""What the soak serves and who asks it: models and decisions with exact answers, honest callers, and their tally.
+"""The soak's models and decisions with exact answers, its honest callers, and their tally.
 
 Weights and inputs are whole numbers, so every right answer is known to the last bit. Must not know what is claimed.
 """

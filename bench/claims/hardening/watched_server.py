@@ -1,6 +1,6 @@
-"""Models that misbehave, snapshots written by hand, and servers that are watched: what the attempts at models share.
+"""Misbehaving models, hand-written snapshots, and servers with logs, shared by the attempts on models.
 
-Imports nothing of `flyball`: whatever build is tried is driven by its commands and its port.
+Imports nothing of `flyball`: a build is driven by its commands and its port.
 """
 
 from __future__ import annotations
@@ -8,20 +8,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import subprocess
 import time
 import urllib.error
 import urllib.request
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from bench.claims.hardening.server_process import ServerProcess
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 COMMAND_S = 180.0
-START_S = 60.0
 
 
 def _saved(
@@ -63,7 +62,7 @@ def _counts() -> onnx.NodeProto:
 
 
 def doubling(folder: Path) -> Path:
-    """A model that is in order: y = 2 x."""
+    """A valid model: y = 2 x."""
     value = helper.make_tensor_value_info
     inputs, outputs = [value("x", TensorProto.FLOAT, ["n", 1])], [value("y", TensorProto.FLOAT, ["n", 1])]
     nodes = [helper.make_node("Add", ["x", "x"], ["y"])]
@@ -71,7 +70,7 @@ def doubling(folder: Path) -> Path:
 
 
 def endless(folder: Path) -> Path:
-    """Counts for ever before it answers."""
+    """Counts forever before it answers."""
     value = helper.make_tensor_value_info
     nodes = [_counts(), helper.make_node("Add", ["x", "counted"], ["y"])]
     inputs, outputs = [value("x", TensorProto.FLOAT, ["n", 1])], [value("y", TensorProto.FLOAT, ["n", 1])]
@@ -106,14 +105,14 @@ def dividing(folder: Path) -> Path:
 
 
 def document(name: str, model: Path, **more: Any) -> dict[str, Any]:
-    """A deployment of one model that nobody signed."""
+    """An unsigned deployment of one model."""
     artifact = {"path": str(model), "digest": f"sha256:{hashlib.sha256(model.read_bytes()).hexdigest()}"}
     versions = [{"version": "1", "artifact": artifact}]
     return {"format": 1, "name": name, "route": {"version": "1"}, "versions": versions, **more}
 
 
 def publish(folder: Path, generation: int, documents: list[dict[str, Any]]) -> Path:
-    """Write a snapshot whose index nobody signed."""
+    """Write a snapshot with an unsigned index."""
     (folder / "deployments").mkdir(parents=True, exist_ok=True)
     entries = []
     for one in documents:
@@ -128,21 +127,14 @@ def publish(folder: Path, generation: int, documents: list[dict[str, Any]]) -> P
     return folder / "index.json"
 
 
-class Watched:
-    """A server that was started, and its log."""
+class Watched(ServerProcess):
+    """A server of a build, with requests to its models."""
 
     def __init__(self, command: list[str], build: Build, folder: Path) -> None:
-        self.log = folder / "server.log"
-        with self.log.open("wb") as log:
-            env = os.environ | {"ORT_DYLIB_PATH": build.ort_library()}
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, env=env)
-        found = until(lambda: re.search(r"ready http://(\S+)|ready (\S+:\d+)", self.log.read_text()), START_S)
-        if found is None:
-            raise RuntimeError(f"it did not start: {self.log.read_text()[-300:]}")
-        self.url = f"http://{found[1] or found[2]}"
+        super().__init__(command, folder, {"ORT_DYLIB_PATH": build.ort_library()})
 
     def ask(self, model: str, datatype: str, shape: list[int], value: float, wait_s: float = 5.0) -> int:
-        """Ask a model; its status, 0 where nothing came in time."""
+        """The status of an inference; 0 without a reply in time."""
         tensor = {"name": "x", "datatype": datatype, "shape": shape, "data": [value]}
         body = json.dumps({"inputs": [tensor]}).encode()
         return self._status(f"{self.url}/v2/models/{model}/infer", body, wait_s)
@@ -152,7 +144,7 @@ class Watched:
         return self._status(f"{self.url}/v2/models/{model}/ready", None, 5.0) == 200
 
     def states(self) -> dict[str, str]:
-        """What `/v1/deployments` says of each name; of several lines, the first."""
+        """The state of each name in `/v1/deployments`; the first if it is listed twice."""
         with urllib.request.urlopen(f"{self.url}/v1/deployments", timeout=5.0) as reply:  # noqa: S310
             return {one["name"]: one["state"] for one in reversed(json.load(reply)["deployments"])}
 
@@ -167,21 +159,8 @@ class Watched:
             return 0
 
 
-@contextmanager
-def watched(command: list[str], build: Build, folder: Path) -> Iterator[Watched]:
-    """Start a server; kill it at the end, whatever it does then."""
-    server = None
-    try:
-        server = Watched(command, build, folder)
-        yield server
-    finally:
-        if server is not None:
-            server.process.kill()
-            server.process.wait()
-
-
 def until(found: Callable[[], T], wait_s: float) -> T | None:
-    """Look until there is something, or the time is over."""
+    """Poll until the result is true or the time is over."""
     end = time.monotonic() + wait_s
     while True:
         try:

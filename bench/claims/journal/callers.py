@@ -1,4 +1,4 @@
-"""Callers who ask for decisions until the server is gone: which were decided, when, and what was refused.
+"""Callers that request decisions until the server is gone: which were decided, when, and which refused.
 
 Must not know what is claimed.
 """
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Told:
-    """What the callers of one decision heard: ids with their answers, and refusals by their status."""
+    """What the callers of one decision received: ids with their answers, and refusals by status."""
 
     decided: dict[bytes, Answer] = field(default_factory=dict)
     refused: list[tuple[int, dict[str, Any]]] = field(default_factory=list)
 
 
 class Callers(callers.Callers):
-    """Some callers for each decision, at once; leaving ends them."""
+    """Several callers per decision at once; leaving stops them."""
 
     def __init__(self, url: str, decisions: Sequence[str], each: int) -> None:
         self._asked = list(decisions) * each
@@ -37,7 +37,7 @@ class Callers(callers.Callers):
 
     @property
     def told(self) -> dict[str, Told]:
-        """By decision. Who was not answered to the end knows nothing."""
+        """By decision. Unfinished requests are not counted."""
         found = {decision: Told() for decision in self._asked}
         for decision, answers in zip(self._asked, self.answers, strict=True):
             for answer in list(answers):

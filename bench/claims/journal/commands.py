@@ -1,4 +1,4 @@
-"""`flyball decisions …` as an operator has it, and what it prints as JSON. Must not know what is claimed."""
+"""Runs `flyball decisions …` and parses its JSON. Must not know what is claimed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TIMEOUT_S = 1_800.0
 
 
 def decisions(journal: Path, *words: str, fails: bool = False) -> Any:
-    """What a verb answers as JSON; `fails` says that it may end with an error and still answer."""
+    """A verb's JSON output; `fails`: it may exit with an error and still print."""
     command = [sys.executable, "-m", "flyball", "decisions", *words, "--journal", str(journal), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     if done.returncode and not fails:

@@ -1,4 +1,4 @@
-"""Topic: `kill -9` under load and power that is lost, 1,000 times. What was acknowledged is there, and the log verifies."""
+"""Topic: 1,000 times `kill -9` under load and power loss. Acknowledged records survive, and the log verifies."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def measure(stand: Stand, count: int = CYCLES) -> None:
     synced, buffered = (found.acknowledged[name] for name in (cycles.SYNC, cycles.BUFFERED))
     figure = f"{synced:,} sync and {buffered:,} buffered, {len(found.wrong)} faults" + "".join(found.wrong[:1])
     bar = "every sync one is there, the chain verifies"
-    stand.report.judge(f"{title}: acknowledged", figure, bar, holds=not found.wrong and synced > 0 and buffered > 0)
+    stand.report.record(f"{title}: acknowledged", figure, bar, holds=not found.wrong and synced > 0 and buffered > 0)
     figure = f"{found.lost_buffered:,} of {buffered:,}, the oldest {found.oldest_lost_s * 1e3:.0f} ms before the last"
     bar = f"within the exported window, {found.window_s * 1e3:.0f} ms"
     holds = found.window_s > 0 and found.oldest_lost_s <= found.window_s
-    stand.report.judge(f"{title}: buffered that were lost", figure, bar, holds=holds)
+    stand.report.record(f"{title}: buffered that were lost", figure, bar, holds=holds)
     usual, most = median(found.started_s), max(found.started_s)
     figure = f"{usual * 1e3:.0f} ms, at most {most * 1e3:.0f} ms; {found.recovered:,} tails cut"
-    stand.report.judge(f"{title}: it starts again", figure, "every time", holds=len(found.started_s) > found.cycles)
+    stand.report.record(f"{title}: it starts again", figure, "every time", holds=len(found.started_s) > found.cycles)

@@ -1,8 +1,8 @@
-"""Kills a server under load again and again, and checks after each start what the log has of what was acknowledged.
+"""Kills a server under load repeatedly, and compares the log with the acknowledged decisions after each restart.
 
-A killed process loses what it had not written; a machine that loses power loses what was not on the disk. So in half of
-the cycles pages of the log beyond its durable place are wiped, some and not others, as a disk may leave them.
-Shared by `make test`, `make crash` and `make claim-journal`.
+A killed process loses unwritten data; a machine that loses power loses unsynced data. Therefore in half of the cycles
+some of the log's pages beyond its durable position are wiped, as a disk may leave them. Shared by `make test`, `make crash`
+and `make claim-journal`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SYNC, BUFFERED = "pay-sync", "pay-buffered"
 RECORD_FAILED = "urn:flyball:fault:record_failed"
 CALLERS_EACH, ALIVE_MS, PAGE_BYTES = 2, (50, 500), 4096
 ROUND_CYCLES = 50
-"""So many cycles have one log, which is verified whole after each of them."""
+"""Cycles per log, which is verified whole after each of them."""
 LOSS_MS_MAX, SYNC_MS = 400, 50
 _SETTINGS = {
     "journal_loss_ms_max": LOSS_MS_MAX,
@@ -46,19 +46,19 @@ _SETTINGS = {
 
 @dataclass(slots=True)
 class Found:
-    """What the cycles showed."""
+    """The cycles' results."""
 
     cycles: int = 0
     acknowledged: Counter[str] = field(default_factory=Counter)
     lost_buffered: int = 0
     oldest_lost_s: float = 0.0
-    """Of buffered decisions that were lost: the longest time between an answer and the last question that was still taken.
+    """For lost buffered decisions: the longest time between an answer and the last accepted request.
 
-    Once the window is full none is taken, so that time until the kill loses nothing more.
+    Once the window is full none is accepted, so time until the kill loses nothing more.
     """
     window_s: float = 0.0
     refused: int = 0
-    """For want of a record in time, which is the declared answer of a disk that is slow."""
+    """Refused without a record in time, the declared behaviour with a slow disk."""
     recovered: int = 0
     started_s: list[float] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Found:
 
 @dataclass(slots=True)
 class _Killed:
-    """A cycle that waits to be checked."""
+    """A cycle to be checked."""
 
     callers: Callers
     at: float
@@ -78,7 +78,7 @@ class _Killed:
 def crash(
     flyballd: Path, folder: Path, cycles: int, seed: int, tell: Callable[[str], None], *, cpus: Sequence[int] | None = None
 ) -> Found:
-    """So many cycles, each log with at most `ROUND_CYCLES` of them."""
+    """Run the cycles, at most `ROUND_CYCLES` per log."""
     index = specs.snapshot(folder, {SYNC: "{durability: sync}", BUFFERED: "{durability: buffered}"})
     found, chance = Found(), random.Random(seed)
     for number, start in enumerate(range(0, cycles, ROUND_CYCLES)):
@@ -129,12 +129,12 @@ def _load_and_kill(process: Process, place: Path, chance: random.Random) -> _Kil
         at = time.monotonic()
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    # Room that was made ahead may have become a segment meanwhile: the one before it is where this cycle could begin.
+    # Preallocated space may have become a segment: this cycle could begin in the one before.
     return _Killed(callers, at, gauge(page, "flyball_journal_loss_window_seconds"), first - 1, chance.random() < 0.5)
 
 
 def _check(place: Path, killed: _Killed | None, found: Found) -> None:
-    """What the log has, once the next process has taken it over and nobody has asked it anything."""
+    """Check the log after the next process has opened it, before any request."""
     if killed is None:
         return
     name = f"{place.name}, cycle {found.cycles}{', power lost' if killed.wiped else ''}"
@@ -166,11 +166,11 @@ def _verify(place: Path) -> list[str]:
 
 
 def lose_power(place: Path, chance: random.Random) -> None:
-    """Wipe pages beyond what is on the disk: none, all of them, or any, as they happened to be written."""
+    """Wipe pages beyond the durable position: none, all, or some, as they happened to be written."""
     segment, length = journal.durable(place)
     share = chance.choice([0.0, 0.5, 1.0])
     for path in sorted((place / "segments").glob("*.fbj")):
-        # A segment has its name once its header is on the disk.
+        # A segment is named once its header is on the disk.
         begin = length if int(path.stem) == segment else journal.HEADER_BYTES
         if int(path.stem) < segment:
             continue

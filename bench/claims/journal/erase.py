@@ -1,4 +1,4 @@
-"""Topic: erasing a subject. The log stays whole, and nothing of what was personal can be read any more, anywhere."""
+"""Topic: erasing a subject. The log stays intact, and the personal data is unreadable everywhere."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ def measure(stand: Stand) -> None:
     decisions(journal, "compact")
     before = _personal(journal, min(mine))
     decisions(journal, "erase", ERASED, "--by", "claims@example.com", "--why", "a claim")
-    _judge(stand, journal, mine, other, before)
+    _record(stand, journal, mine, other, before)
 
 
-def _judge(stand: Stand, journal: Path, mine: set[str], other: str, before: object) -> None:
+def _record(stand: Stand, journal: Path, mine: set[str], other: str, before: object) -> None:
     title = f"one subject of {ACCOUNTS} erased, {len(mine)} of {ROWS:,} decisions"
     verified = decisions(journal, "verify", fails=True)
     figure = f"{verified['frames']:,} records, {len(verified['findings'])} findings"
-    stand.report.judge(f"{title}: verify", figure, "green", holds=verified["findings"] == [])
+    stand.report.record(f"{title}: verify", figure, "green", holds=verified["findings"] == [])
     shown = [_personal(journal, one) for one in sorted(mine)[:3]]
     figure = f"before {before}, now {sorted(set(map(str, shown)))}, another's {_personal(journal, other)}"
     holds = set(shown) == {"erased"} and before != "erased" and _personal(journal, other) != "erased"
-    stand.report.judge(f"{title}: show", figure, "erased, and only theirs", holds=holds)
+    stand.report.record(f"{title}: show", figure, "erased, and only theirs", holds=holds)
     classes = _classes(decisions(journal, "replay", "--decision", NAME, fails=True))
     figure = ", ".join(f"{count:,} {name}" for name, count in classes.items() if count)
     wanted = {"erased": len(mine), "bit-exact": ROWS - len(mine)}
     holds = {name: count for name, count in classes.items() if count} == wanted
-    stand.report.judge(f"{title}: replay", figure, f"{len(mine)} erased, the others bit-exact", holds=holds)
+    stand.report.record(f"{title}: replay", figure, f"{len(mine)} erased, the others bit-exact", holds=holds)
     sql = "SELECT id, input, revealed FROM decisions"
     found = {row["id"]: row for row in decisions(journal, "query", sql, "--reveal")}
     wrong = [one for one in mine if found[one]["revealed"] != "erased" or ERASED in json.dumps(found[one])]
-    stand.report.judge(f"{title}: Parquet", f"{len(mine) - len(wrong)} of {len(mine)} erased", "all", holds=not wrong)
+    stand.report.record(f"{title}: Parquet", f"{len(mine) - len(wrong)} of {len(mine)} erased", "all", holds=not wrong)
     stand.keep("facts", {"mine": len(mine), "classes": classes, "wrong": wrong[:10]})
 
 

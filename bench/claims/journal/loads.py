@@ -31,16 +31,16 @@ _SYNCED = re.compile(r'^flyball_journal_sync_seconds_bucket\{le="([^"]+)"\} (\S+
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """One stretch of load: what the callers saw, and the server's CPU time for each decision, by thread."""
+    """One window of load: the callers' figures, and the server's CPU time per decision, by thread."""
 
     result: LoadResult
     cpu_us: dict[str, float]
     sync_p99_us: float
-    """Of the journal's own calls of fdatasync; nothing without a journal."""
+    """The journal's fdatasync calls; empty without a journal."""
 
     @property
     def lanes_us(self) -> float:
-        """On the path: the threads that decide."""
+        """On the path: the deciding threads."""
         return sum(took for name, took in self.cpu_us.items() if name.startswith(("lane", "compute")))
 
     @property
@@ -54,7 +54,7 @@ class Window:
 
 
 class Recorded:
-    """card-fraud in one folder for each way of recording; every window has a server and a journal of its own."""
+    """card-fraud in one folder per recording mode; every window has its own server and journal."""
 
     def __init__(self, stand: Stand, rate_per_s: float, seconds: float) -> None:
         self.stand, self._rate, self._seconds, self._seeds = stand, rate_per_s, seconds, count(1)
@@ -62,7 +62,7 @@ class Recorded:
         self._payloads = self.made.payloads()
 
     def window(self, record: str | None) -> Window:
-        """`record` is the spec's own section; none: no journal at all."""
+        """`record` is the spec's own section; None: no journal at all."""
         with self.serve(record) as server:
             self.made.warm(server.url)
             before, synced = cpu_s(server), _synced(server.url)
@@ -78,13 +78,13 @@ class Recorded:
             sync_p99_us = _p99_us(synced, _synced(server.url))
         if result.failed or result.refused or result.mismatched:
             raise FlyballError(f"{result.failed} failed, {result.refused} refused: {result.first_problem}")
-        # The warm-up's requests are in the CPU time, so they are in the count too.
+        # The warm-up's requests are in the CPU time, so they are counted too.
         asked = result.sent + self._rate * result.warmup.used_s
         cpu_us = {name: (spent - before.get(name, 0.0)) / asked * 1e6 for name, spent in after.items()}
         return Window(result, cpu_us, sync_p99_us)
 
     def serve(self, record: str | None, journal: Path | None = None, **settings: Any) -> Process:
-        """A server that records so, in a new journal unless one is named."""
+        """A server with this recording mode, in a new journal unless one is named."""
         folder = Path(tempfile.mkdtemp(dir=self.stand.folder))
         spec = self.made.folder / f"{example.NAME}.yaml"
         text = spec.read_text()
@@ -99,7 +99,7 @@ class Recorded:
 
 
 def cpu_s(server: Process) -> dict[str, float]:
-    """CPU time of each thread by name, in nanoseconds' steps where the kernel keeps them."""
+    """CPU time by thread name, in nanoseconds if the kernel reports them."""
     times: dict[str, float] = {}
     for task in Path(f"/proc/{server.pid}/task").iterdir():
         name = (task / "comm").read_text().strip()
@@ -108,12 +108,12 @@ def cpu_s(server: Process) -> dict[str, float]:
 
 
 def _synced(url: str) -> dict[float, float]:
-    """How many calls of fdatasync took at most so many seconds."""
+    """Cumulative counts of fdatasync calls by duration in seconds."""
     return {float(edge): float(count) for edge, count in _SYNCED.findall(metrics(url))}
 
 
 def _p99_us(before: dict[float, float], after: dict[float, float]) -> float:
-    """Of what came between; read by a straight line inside its bucket, as Prometheus does."""
+    """A quantile of the growth; linear interpolation inside its bucket, as in Prometheus."""
     edges = [edge for edge in sorted(after) if isfinite(edge)]
     counts = [after[edge] - before.get(edge, 0.0) for edge in edges]
     return float(np.interp(0.99 * counts[-1], counts, edges)) * 1e6 if counts and counts[-1] else 0.0

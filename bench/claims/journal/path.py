@@ -1,4 +1,4 @@
-"""Topic: what recording adds to a decision on its path, `buffered` beside no journal, at 2,000/s in windows in turn."""
+"""Topic: the latency that recording adds to a decision, `buffered` against no journal, at 2,000/s in alternating windows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def measure(stand: Stand) -> None:
     span = f", {ratio.interval.low:.3f} to {ratio.interval.high:.3f}" if ratio.interval else ""
     figure = f"{ratio.value:.3f} times{span} ({latency(median(with_))}, without {latency(median(without))})"
     holds = added <= ADDED_MAX_US or (ratio.interval is not None and ratio.interval.low <= 1)
-    stand.report.judge(p50, figure, f"{p50_bar}; {discarded(windows)}", holds=holds)
+    stand.report.record(p50, figure, f"{p50_bar}; {discarded(windows)}", holds=holds)
 
 
 def _judge_cpu(stand: Stand, claim: str, bar: str, windows: dict[str, Windows]) -> None:
@@ -51,7 +51,7 @@ def _judge_cpu(stand: Stand, claim: str, bar: str, windows: dict[str, Windows]) 
     added = middle(BUFFERED, "lanes_us") - middle(OFF, "lanes_us")
     whole = middle(BUFFERED, "whole_us") - middle(OFF, "whole_us")
     figure = f"{added:+.2f} µs ({middle(OFF, 'lanes_us'):.1f} without); with the writer's own thread {whole:+.2f} µs"
-    stand.report.judge(claim, figure, bar, holds=added <= ADDED_MAX_US)
+    stand.report.record(claim, figure, bar, holds=added <= ADDED_MAX_US)
 
 
 def _judge_in_process(stand: Stand) -> None:
@@ -61,4 +61,4 @@ def _judge_in_process(stand: Stand) -> None:
     claim, bar = "a record of 1 KiB, on the thread that offers it", f"<= {ADDED_MAX_US:g} µs"
     took = sum(found.values())
     figure = f"{took:.2f} µs ({', '.join(f'{name} {part:.2f}' for name, part in found.items())})"
-    stand.report.judge(claim, figure, bar, holds=took <= ADDED_MAX_US)
+    stand.report.record(claim, figure, bar, holds=took <= ADDED_MAX_US)

@@ -1,4 +1,4 @@
-"""Topic: the journal alone in one process, by its own example: 50,000 records a second for a minute, partly personal."""
+"""Topic: the journal alone in one process: 50,000 records per second for a minute, partly personal."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def measure(stand: Stand) -> None:
     )
     figure = f"{told['per_s']:,.0f}/s, {told['refused']:,} refused, {told['missed']:,} without a record"
     holds = told["per_s"] >= RATE_MIN * RATE_PER_S and not told["refused"] and not told["missed"]
-    stand.report.judge(title, figure, f">= {RATE_MIN * RATE_PER_S:,.0f}/s, none lost", holds=holds)
+    stand.report.record(title, figure, f">= {RATE_MIN * RATE_PER_S:,.0f}/s, none lost", holds=holds)
     grown = told["rss_last_bytes"] / told["rss_first_bytes"]
     figure = f"{grown:.3f} times ({told['rss_first_bytes'] / 1e6:.1f} MB, {told['rss_last_bytes'] / 1e6:.1f} MB)"
-    stand.report.judge(f"{title}: memory", figure, f"within {MEMORY_WITHIN:.0%}", holds=grown <= 1 + MEMORY_WITHIN)
+    stand.report.record(f"{title}: memory", figure, f"within {MEMORY_WITHIN:.0%}", holds=grown <= 1 + MEMORY_WITHIN)
     verified = JournalLog(folder).verify()
     figure = f"{verified.frames:,} records in {verified.segments} segments, {len(verified.findings)} findings"
-    stand.report.judge(
+    stand.report.record(
         f"{title}: verify", figure, "green", holds=not verified.findings and verified.frames >= told["records"]
     )
     shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""Topics: decisions made under load, made again after a restart, bit for bit; and a candidate's flips counted right."""
+"""Topics: decisions made under load and replayed bit for bit after a restart; and a candidate's flips counted correctly."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def measure(stand: Stand) -> None:
     figure = ", ".join(f"{count:,} {name}" for name, count in counts.items()) + f"; {batched:,} shared a run"
     holds = set(counts) == {"bit-exact"} and counts["bit-exact"] >= wanted and batched > 0
     title = f"{wanted:,} decisions of card-fraud under load, replayed after a restart"
-    stand.report.judge(title, figure, "all bit-exact", holds=holds)
+    stand.report.record(title, figure, "all bit-exact", holds=holds)
 
 
 def _batched(journal: Path) -> int:
@@ -91,7 +91,7 @@ def measure_candidate(stand: Stand) -> None:
     flips = int((frame["was"] != frame["now"]).sum())
     figure = f"{flips:,} of {count:,} flip; " + (wrong[0] if wrong else "the same in every segment")
     title = "a candidate on recorded decisions: flips by segment, with intervals"
-    stand.report.judge(title, figure, "as pandas has them", holds=not wrong and flips > 0)
+    stand.report.record(title, figure, "as pandas has them", holds=not wrong and flips > 0)
 
 
 def _judged(model: Path, frame: pd.DataFrame) -> list[str]:

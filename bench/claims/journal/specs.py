@@ -1,4 +1,4 @@
-"""Small decisions whose records are wanted, and a way to serve them with a journal. Must not know what is claimed."""
+"""Small decisions for the journal's claims, served with a journal. Must not know what is claimed."""
 
 from __future__ import annotations
 

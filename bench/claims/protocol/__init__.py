@@ -1,1 +1,1 @@
-"""Claims about the protocol: clients that behave badly, gRPC's rate beside others', perf_analyzer's numbers."""
+"""Protocol claims: misbehaving clients, gRPC's rate against other servers, perf_analyzer's numbers."""

@@ -1,4 +1,4 @@
-"""Topic: perf_analyzer runs to its end over HTTP, gRPC and shared memory, and the server fills in its side of the table."""
+"""Topic: perf_analyzer completes over HTTP, gRPC and shared memory, with the server's statistics in its table."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def measure(stand: Stand) -> None:
             try:
                 figures = perf_figures(server.url, fraud.name, *words, *asked, seconds=most_s, cpus=stand.generator_cpus)
             except FlyballError as error:
-                stand.report.judge(claim, str(error)[:300], BAR, holds=False)
+                stand.report.record(claim, str(error)[:300], BAR, holds=False)
                 continue
             stand.keep(way, figures)
             parts = {name: float(figures[name]) if figures.get(name) else None for name in SERVER_SIDE}
             told = ", ".join(f"{name.removeprefix('Server ').lower()} {_shown(value)}" for name, value in parts.items())
             rate, p99 = float(figures["Inferences/Second"]), latency(float(figures["p99 latency"]))
             filled = None not in parts.values() and sum(value or 0 for value in parts.values()) > 0
-            stand.report.judge(claim, f"{rate:,.0f}/s, p99 {p99}; {told}", BAR, holds=filled)
+            stand.report.record(claim, f"{rate:,.0f}/s, p99 {p99}; {told}", BAR, holds=filled)
 
 
 def _shown(value: float | None) -> str:

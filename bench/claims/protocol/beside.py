@@ -78,10 +78,10 @@ def measure(stand: Stand) -> None:
         windows = stand.in_turn(sides, REPEATS)
     stand.keep("windows", raw(windows))
     stand.keep("crowds", stood)
-    _judge(stand, crowds, windows, stood)
+    _record(stand, crowds, windows, stood)
 
 
-def _judge(stand: Stand, crowds: list[Kind], windows: Any, stood: dict[str, list[dict[str, int]]]) -> None:
+def _record(stand: Stand, crowds: list[Kind], windows: Any, stood: dict[str, list[dict[str, int]]]) -> None:
     title, bar = f"GBDT at {RATE_PER_S:,.0f}/s", f"<= {P50_MAX:g} times"
     doubt = stand.doubt(windows)
     p50 = {name: median([value.latency_us.p50 for value in found.values]) for name, found in windows.items() if found.values}
@@ -92,14 +92,14 @@ def _judge(stand: Stand, crowds: list[Kind], windows: Any, stood: dict[str, list
             continue
         ratio = p50[kind.words] / p50[ALONE]
         figure = f"{ratio:.2f} times ({latency(p50[kind.words])}, alone {latency(p50[ALONE])})"
-        stand.report.judge(claim, figure, f"{bar}, {discarded(windows)}", holds=ratio <= P50_MAX)
+        stand.report.record(claim, figure, f"{bar}, {discarded(windows)}", holds=ratio <= P50_MAX)
     results = [value for name, found in windows.items() if name != ALONE for value in found.values]
     lost = sum(value.failed + value.refused + value.mismatched for value in results)
     claim, asked = f"{title} beside all of them: failed, refused or wrong", sum(value.sent for value in results)
-    stand.report.judge(claim, f"{lost:,} of {asked:,}", "0", holds=not lost)
+    stand.report.record(claim, f"{lost:,} of {asked:,}", "0", holds=not lost)
     held = min(told["open"] for told in stood["idle"])
     wanted = crowds[0].connections
-    stand.report.judge("idle connections that the server held", f"{held:,} of {wanted:,}", "all", holds=held == wanted)
+    stand.report.record("idle connections that the server held", f"{held:,} of {wanted:,}", "all", holds=held == wanted)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Clients that behave badly, as a process of their own: idle connections, slow heads, slow bodies, rapid stream resets.
+"""Misbehaving clients in a separate process: idle connections, slow heads, slow bodies, rapid stream resets.
 
 Run:  python -m bench.claims.protocol.crowd KIND HOST:PORT COUNT.  It says `standing` once all are there, goes on until its
 stdin ends, and then tells in JSON what it did. Must not know how the server is measured.

@@ -1,4 +1,4 @@
-"""Topic: gRPC with raw tensors, the GBDT, closed loop, beside Triton's gRPC; where Triton is not, beside MLServer's."""
+"""Topic: gRPC with raw tensors, the GBDT, closed loop, against Triton's gRPC, or MLServer's without Triton."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def measure(stand: Stand) -> None:
     stand.keep("grpc, per_s", raw(windows))
     doubt = stand.doubt(windows)
     found = {} if doubt else {name: median(values.values) for name, values in windows.items()}
-    claim.judge(stand, found, doubt or discarded(windows))
+    claim.record(stand, found, doubt or discarded(windows))
 
 
 def _rate(stand: Stand, subject: Subject, server: Process) -> float:

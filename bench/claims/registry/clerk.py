@@ -1,4 +1,4 @@
-"""Types commands of flyball, each in a process of its own; what each said and how it ended is heard.
+"""Runs flyball commands, each in its own process, and records their output and exit.
 
 Run:  python -m bench.claims.registry.clerk   The processes are forked from one that has everything imported, so that a
 command acts within milliseconds of being typed. Must not know registries.

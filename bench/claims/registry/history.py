@@ -1,4 +1,4 @@
-"""A long history, made quickly: events are chained as the registry chains them, written by the thousand, then folded once.
+"""Builds a long history quickly: events are chained like the registry's, written in bulk, then folded once.
 
 Must not know what is measured on it.
 """

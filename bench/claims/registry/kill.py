@@ -1,4 +1,4 @@
-"""Topic: `kill -9` at random points of register, sign, promote and rollback, 100 times. What was acknowledged is there."""
+"""Topic: 100 times `kill -9` at random points of register, sign, promote and rollback. Acknowledged acts survive."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def measure(stand: Stand) -> None:
     figure = f"{acts}; {len(found.wrong)} faults" + "".join(f": {fault}" for fault in found.wrong[:1])
     holds = not found.wrong and set(found.acknowledged) == {"register", "sign", "promote", "rollback"}
     bar = "every acknowledged one is there; events, tables and artifacts verify"
-    stand.report.judge(title, figure, bar, holds=holds)
+    stand.report.record(title, figure, bar, holds=holds)
     usual, most = median(found.opened_s), max(found.opened_s)
     figure = f"{usual * 1e3:.0f} ms, at most {most * 1e3:.0f} ms; {found.events} events, {found.versions} versions"
-    stand.report.judge(
+    stand.report.record(
         f"{title}: it opens again and tells its head", figure, "every time", holds=len(found.opened_s) == cycles
     )
 

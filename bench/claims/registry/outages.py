@@ -1,4 +1,4 @@
-"""A registry whose PostgreSQL or S3 is killed in the midst of acts, while servers that follow it are under load.
+"""A registry whose PostgreSQL or S3 is killed during acts, while its servers are under load.
 
 A version is registered, signed, approved, promoted and rolled back: in peace, or with a part killed in the middle of one of
 these. The part is back soon, or stays away until the act was answered and others were tried. Shared by the tests and

@@ -1,4 +1,4 @@
-"""Topic: PostgreSQL and an S3-compatible server are killed and run again in the midst of acts, under servers with load.
+"""Topic: PostgreSQL and an S3-compatible server are killed and restarted during acts, with servers under load.
 
 Nothing that was answered is lost, every act that fails says so clearly, and the data planes never notice.
 """
@@ -64,7 +64,7 @@ def measure(stand: Stand) -> None:
             outages.suffer(Outage(objects, verb, back_soon, artifacts=True))
             stand.tell(f"round {number + 1}: {sum(outages.found.answered.values())} acts answered, {outages.found.failed}")
         alive = all(plane.alive() for plane in planes)
-    _judge(stand, outages.found, alive=alive)
+    _record(stand, outages.found, alive=alive)
 
 
 @contextmanager
@@ -80,24 +80,24 @@ def _s3(stand: Stand) -> Iterator[s3.S3Server]:
             del os.environ[name]
 
 
-def _judge(stand: Stand, found: Found, *, alive: bool) -> None:
+def _record(stand: Stand, found: Found, *, alive: bool) -> None:
     report = stand.report
     windows = {"calm": [slim(one) for one in found.calm], "outage": [slim(one) for one in found.outage]}
     stand.keep("found", {**{part.name: getattr(found, part.name) for part in fields(found)}, **windows})
     title = f"{CLAIM}, {found.outages} times"
     fault = "".join(f": {one}" for one in found.wrong[:1])
     figure = f"{found.answered.total()} acts answered, {found.events} events; {len(found.wrong)} faults{fault}"
-    report.judge(f"{title}: nothing lost", figure, "every answered act is there, all verifies", holds=not found.wrong)
+    report.record(f"{title}: nothing lost", figure, "every answered act is there, all verifies", holds=not found.wrong)
     acts = ", ".join(f"{count} {what}" for what, count in sorted(found.failed.items()))
     figure = f"{found.failed.total()}: {acts}; {found.kept_all_the_same} of them stood, and said so"
     bar = "exit 5, words and the next step; never a false word"
-    report.judge(f"{title}: acts that failed", figure, bar, holds=not found.wrong and found.failed.total() > 0)
+    report.record(f"{title}: acts that failed", figure, bar, holds=not found.wrong and found.failed.total() > 0)
     asked = sum(one.sent for one in found.calm + found.outage)
     lost = asked - sum(one.answered for one in found.calm + found.outage)
-    report.judge(f"{title}: requests that failed", f"{lost:,} of {asked:,}", "none", holds=alive and not lost and asked > 0)
+    report.record(f"{title}: requests that failed", f"{lost:,} of {asked:,}", "none", holds=alive and not lost and asked > 0)
     figures = {
         part: [median([getattr(one.latency_us, part) for one in side]) for side in (found.outage, found.calm)]
         for part in ("p50", "p99")
     }
     told = "; ".join(f"{part} {latency(away)}, before {latency(calm)}" for part, (away, calm) in figures.items())
-    report.judge(f"{title}: latency in the windows with an outage", told, "told, not judged", holds=True)
+    report.record(f"{title}: latency in the windows with an outage", told, "told, not judged", holds=True)

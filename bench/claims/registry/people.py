@@ -1,4 +1,4 @@
-"""A registry with people in it: who signs, who approves, who publishes; and servers that follow it.
+"""A registry with a signer, approvers and a publisher; and servers that follow it.
 
 The admin API is a process beside them. Must not know what is claimed.
 """

@@ -1,4 +1,4 @@
-"""Topic: processes that promote at once, are killed, or lose their database: the tests of that, many times over."""
+"""Topic: processes that promote at once, are killed, or lose their database: those tests, many times."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ CLAIM = "two processes that promote at once, 200 rounds each on SQLite and Postg
 def measure(stand: Stand) -> None:
     """Run the suite with hundreds of rounds."""
     more = {} if stand.quick else {"FLYBALL_TESTS": "full"}
-    suites.judge(stand, CLAIM, suites.pytest(SUITE), more, bar="one wins, the other is told who did what; nothing half")
+    suites.record(stand, CLAIM, suites.pytest(SUITE), more, bar="one wins, the other is told who did what; nothing half")

@@ -1,4 +1,4 @@
-"""Topic: rollbacks under load. From the admin API's receipt to the last answer of the bad version, and no failed request."""
+"""Topic: rollbacks under load: the time from the admin API's receipt to the bad version's last answer; no failed request."""
 
 from __future__ import annotations
 
@@ -53,20 +53,20 @@ def measure(stand: Stand) -> None:
             stand.tell(f"rollback {number + 1}: last answer after {turns[-1].last_s * 1e3:.0f} ms")
     people.registry.close()
     stand.keep("turns", [{"last_s": turn.last_s, "acknowledged_s": turn.acknowledged_s} for turn in turns])
-    _judge(stand, turns)
+    _record(stand, turns)
 
 
-def _judge(stand: Stand, turns: list[Turn]) -> None:
+def _record(stand: Stand, turns: list[Turn]) -> None:
     report, worst = stand.report, max(turns, key=lambda turn: turn.last_s)
     claim = f"rollback at {RATE_PER_S:,.0f}/s, the slowest of {len(turns)}: from the act to the bad version's last answer"
     figure = f"{worst.last_s * 1e3:.0f} ms (acknowledged after {worst.acknowledged_s * 1e3:.0f} ms)"
-    report.judge(claim, figure, f"< {BAR_S:g} s", holds=worst.last_s < BAR_S)
+    report.record(claim, figure, f"< {BAR_S:g} s", holds=worst.last_s < BAR_S)
     failed = sum(turn.failed + turn.load.failed + turn.load.refused for turn in turns)
     asked = sum(turn.answers + turn.load.sent for turn in turns)
-    report.judge("the same: requests that failed", f"{failed:,} of {asked:,}", "none", holds=failed == 0 and asked > 0)
+    report.record("the same: requests that failed", f"{failed:,} of {asked:,}", "none", holds=failed == 0 and asked > 0)
     late = sum(turn.late for turn in turns)
     claim = "the same: answers of the bad version to questions after the acknowledgement"
-    report.judge(claim, f"{late:,}", "none", holds=late == 0)
+    report.record(claim, f"{late:,}", "none", holds=late == 0)
 
 
 def _turn(stand: Stand, pair: Following) -> Turn:

@@ -1,4 +1,4 @@
-"""Topic: signatures. Each tampered case has its one reason, and we agree with the public tool and vectors."""
+"""Topic: signatures. each tampered case is refused for its reason, and we agree with public tools and vectors."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def measure(stand: Stand) -> None:
     reasons = [reason for reason in expected if reason != "ok"]
     title = f"{len(reasons)} tampered packages, bundles, releases, policies and indexes"
     figure = f"{len(reasons)}, {len(set(reasons))} reasons; {len(expected) - len(reasons)} more are sound"
-    stand.report.judge("tampered cases in the corpus", figure, f">= {TAMPERED_LEAST}", holds=len(reasons) >= TAMPERED_LEAST)
+    stand.report.record("tampered cases in the corpus", figure, f">= {TAMPERED_LEAST}", holds=len(reasons) >= TAMPERED_LEAST)
     bar, shows = "each refused with its one reason", f"{len(reasons)} of {len(reasons)}"
-    suites.judge(stand, f"{title}: from Python", suites.pytest("tests/unit/test_signing_corpus.py"), bar=bar, shows=shows)
-    suites.judge(stand, f"{title}: Rust", suites.cargo_test(_CRATE, "--test", "corpus"), bar=bar, shows=shows)
+    suites.record(stand, f"{title}: from Python", suites.pytest("tests/unit/test_signing_corpus.py"), bar=bar, shows=shows)
+    suites.record(stand, f"{title}: Rust", suites.cargo_test(_CRATE, "--test", "corpus"), bar=bar, shows=shows)
     more = {} if stand.quick else {"FLYBALL_TESTS": "full"}
-    claim = "documents changed at random, those included that are signed after the change"
-    bar = "refused, or the very same is said"
-    suites.judge(stand, claim, suites.cargo_test(_CRATE, "--test", "signed", "mutations::"), more, bar=bar)
+    claim = "documents changed at random, including ones signed after the change"
+    bar = "refused, or accepted as the same document"
+    suites.record(stand, claim, suites.cargo_test(_CRATE, "--test", "signed", "mutations::"), more, bar=bar)
     vectors, bar = "test vectors of OpenSSF Model Signing v1.0", "taken, or refused for what we do not serve"
-    suites.judge(
+    suites.record(
         stand, f"{vectors}: from Python", suites.pytest("tests/unit/test_signing_oms.py", "-k", "public_vector"), bar=bar
     )
-    suites.judge(stand, f"{vectors}: Rust", suites.cargo_test(_CRATE, "--test", "signed", "oms::"), bar=bar)
+    suites.record(stand, f"{vectors}: Rust", suites.cargo_test(_CRATE, "--test", "signed", "oms::"), bar=bar)
     claim, bar = "the public model_signing tool and we, on three curves", "each verifies the other, and finds a changed byte"
-    suites.judge(stand, claim, suites.pytest("tests/unit/test_signing_interop.py"), bar=bar)
+    suites.record(stand, claim, suites.pytest("tests/unit/test_signing_interop.py"), bar=bar)

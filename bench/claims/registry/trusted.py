@@ -1,4 +1,4 @@
-"""Whom a registry trusts: a root key, everybody's keys by their roles, and the policy that is written into its home.
+"""A registry's trust: a root key, keys by role, and the policy in its home.
 
 Shared by the claims and the tests. Must not know what is registered.
 """

@@ -1,4 +1,4 @@
-"""A process that acts on a registry until it is killed: registers, signs, promotes and rolls back, and says what was kept.
+"""A process that registers, signs, promotes and rolls back until it is killed, and reports what was acknowledged.
 
 Run:  python -m bench.claims.registry.writer FOLDER   For each line that it reads it forks a child, which acts; so only the
 first one takes the time to import everything. Must not know who kills, or when.

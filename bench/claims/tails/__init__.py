@@ -1,1 +1,1 @@
-"""`make claim-tails`: the measured promises about tails, one module a topic. Each has `measure(stand)` and its bars."""
+"""`make claim-tails`: the measured promises about tails, one module per topic, each with `measure(stand)` and its bars."""

@@ -1,4 +1,4 @@
-"""Topic: what more cores give, on a machine with sixteen. Also a command of its own, for machines that build nothing:
+"""Topic: scaling with cores, on a machine with sixteen. Also a separate command, for machines that build nothing:
 
 python -m bench.claims.tails.cores --packed bench/.carry --json OUT.json     (bench.claims.tails.pack makes the folder)
 """
@@ -81,7 +81,7 @@ def _cpu_a_request(stand: Stand, ours: list[int], others: list[int]) -> None:
     alone, many = (median(found.values) for found in windows.values())
     claim, bar = CLAIMS["cpu"]
     figure = f"{many / alone:.2f} times ({latency(many)}, {latency(alone)})"
-    stand.report.judge(claim, figure, f"{bar}, {discarded(windows)}", holds=many <= CPU_MAX * alone)
+    stand.report.record(claim, figure, f"{bar}, {discarded(windows)}", holds=many <= CPU_MAX * alone)
 
 
 def _one_connection(stand: Stand, ours: list[int], others: list[int]) -> None:
@@ -106,7 +106,7 @@ def _one_connection(stand: Stand, ours: list[int], others: list[int]) -> None:
     middle = [median([times[place] for times in windows["lanes"].values]) for place in range(LANES)]
     claim, bar = CLAIMS["lanes"]
     figure = f"{apart:.0%} ({min(middle):.2f} s to {max(middle):.2f} s)"
-    stand.report.judge(claim, figure, f"{bar}, {discarded(windows)}", holds=apart <= LANES_APART_MAX)
+    stand.report.record(claim, figure, f"{bar}, {discarded(windows)}", holds=apart <= LANES_APART_MAX)
 
 
 def _at_rate(stand: Stand, ours: list[int], others: list[int]) -> None:
@@ -131,7 +131,7 @@ def _at_rate(stand: Stand, ours: list[int], others: list[int]) -> None:
     p50, p99 = median([one.latency_us.p50 for one in results]), median([one.latency_us.p99 for one in results])
     claim, bar = CLAIMS["rate"]
     figure = f"{latency(p99)}, p50 {latency(p50)}; {median(shares):.0%} of the cores, {size(int(median(sizes)))}"
-    stand.report.judge(claim, figure, f"{bar}, {discarded(windows)}", holds=p99 < P99_US_MAX)
+    stand.report.record(claim, figure, f"{bar}, {discarded(windows)}", holds=p99 < P99_US_MAX)
 
 
 def _open(stand: Stand, subject: Subject, server: Process, cpus: list[int], seed: int) -> LoadResult:

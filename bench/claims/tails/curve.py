@@ -1,4 +1,4 @@
-"""Part of the topic overload: right answers in time against the offered load, for ours and for its rivals.
+"""Part of the topic overload: correct answers in time against the offered load, for flyball and its rivals.
 
 A multiple is of each server's own closed-loop rate, so that the shapes can be compared.
 """

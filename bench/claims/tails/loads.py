@@ -1,4 +1,4 @@
-"""Loads that claims about tails need beside one plain window: several at once, and one with the server's queue watched.
+"""Loads for claims about tails: several at once, and one with the server's queue observed.
 
 Must not know what is claimed.
 """

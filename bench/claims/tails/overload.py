@@ -1,4 +1,4 @@
-"""Topic: twice the load that the server can carry, for a minute; then what refusals cost where runs are cheap."""
+"""Topic: twice the server's capacity for a minute; then the cost of refusals where runs are cheap."""
 
 from __future__ import annotations
 
@@ -102,19 +102,19 @@ def _judge_minute(stand: Stand, minute: Watched, capacity: float, peak: float, d
         if doubt:
             stand.report.not_measured(claim, bar, doubt)
         else:
-            stand.report.judge(claim, figure, bar, holds=holds)
+            stand.report.record(claim, figure, bar, holds=holds)
 
 
 def _judge_rest(stand: Stand, minute: Watched, usual: float, memory: tuple[int, int]) -> None:
     before, after = memory
-    stand.report.judge(
+    stand.report.record(
         "overload: memory at its end over after its first seconds",
         f"{after / before:.3f} ({size(before)}, {size(after)})",
         f"within {MEMORY_WITHIN:.0%}",
         holds=abs(after / before - 1) <= MEMORY_WITHIN,
     )
     back_s = minute.back_after_s(usual)
-    stand.report.judge(
+    stand.report.record(
         "overload: queue depth back at its median after the load's end",
         "never" if back_s is None else f"{max(back_s, 0) * 1e3:.0f} ms (median {usual:g} at half load)",
         f"<= {BACK_S_MAX * 1e3:.0f} ms",

@@ -1,4 +1,4 @@
-"""Puts into one folder what the topic cores needs on a machine that can neither build nor fetch anything.
+"""Packs the topic cores into one folder for a machine that can neither build nor download.
 
 Run here:  python -m bench.claims.tails.pack [--python 3.12] [--out bench/.carry]
 and there:  bash bench/.carry/run.sh --json OUT.json

@@ -1,4 +1,4 @@
-"""The published record of tails and what docs/performance.md shows of it: a table and a picture for each topic.
+"""The published record of tails, and its part of docs/performance.md: a table and a picture per topic.
 
 A topic is replaced whole by a later report's, so that machines of several kinds can each give theirs. Must not measure.
 """

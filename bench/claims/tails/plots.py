@@ -1,4 +1,4 @@
-"""The picture of each topic, drawn from the raw values that a report keeps: nothing is measured here.
+"""The picture of each topic, drawn from a report's raw values: nothing is measured here.
 
 Plots of loads over time are in plots_time. A topic without raw values has no picture.
 """

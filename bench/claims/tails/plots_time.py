@@ -1,4 +1,4 @@
-"""Pictures of loads over time: an overload's curve and minute, and bursts. Drawn from raw values, as those of plots."""
+"""Pictures of loads over time: an overload's curve and minute, and bursts. Drawn from raw values, like those of plots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Part of the topic overload: the GBDT, whose run costs no more than reading its request. What a refusal costs decides."""
+"""Part of the topic overload: the GBDT, whose run is as cheap as parsing, so that the cost of a refusal decides."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _cost(stand: Stand) -> None:
         return
     refusal, answer = (median(windows[name].values) for name in ("refusal", "answer"))
     figure = f"{refusal / answer:.0%} ({latency(refusal)}, {latency(answer)})"
-    stand.report.judge(claim, figure, f"{bar}, {discarded(windows)}", holds=refusal <= COST_MAX * answer)
+    stand.report.record(claim, figure, f"{bar}, {discarded(windows)}", holds=refusal <= COST_MAX * answer)
 
 
 def _cpu_us(stand: Stand, server: Process, *, refused: bool) -> float:
@@ -96,4 +96,4 @@ def _beyond(stand: Stand) -> None:
     if len(limits) > len(results) / 2 and good < GOODPUT_MIN * capacity:
         stand.report.not_measured(claim, bar, f"the generator was the limit ({limits[0]}); {figure}")
     else:
-        stand.report.judge(claim, figure, f"{bar}, {discarded(windows)}", holds=good >= GOODPUT_MIN * capacity)
+        stand.report.record(claim, figure, f"{bar}, {discarded(windows)}", holds=good >= GOODPUT_MIN * capacity)

@@ -1,4 +1,4 @@
-"""Topic: twenty reloads of 100 MB beside traffic to it and to the GBDT, in pairs of windows with and without one."""
+"""Topic: twenty reloads of 100 MB beside traffic to it and to the GBDT, in paired windows with and without a reload."""
 
 from __future__ import annotations
 
@@ -97,9 +97,9 @@ def _reload(server: Process, bundle: Bundle, folder: Path, took_s: list[float]) 
     bundle.write(folder)
     begun = time.monotonic()
     os.kill(server.pid, signal.SIGHUP)
-    while not any(digest in line and "deployment applied" in line for line in server.words().splitlines()):
+    while not any(digest in line and "deployment applied" in line for line in server.stderr_tail().splitlines()):
         if time.monotonic() - begun > _APPLIED_S:
-            raise FlyballError(f"no reload within {_APPLIED_S:g} s: {server.words()[-300:]}")
+            raise FlyballError(f"no reload within {_APPLIED_S:g} s: {server.stderr_tail()[-300:]}")
         time.sleep(_POLL_S)
     took_s.append(time.monotonic() - begun)
 
@@ -108,7 +108,7 @@ def _judge_answers(stand: Stand, pairs: list[Pair]) -> None:
     results = [result for pair in pairs for window in pair.values() for result in window.values()]
     lost = sum(result.failed + result.refused + result.mismatched for result in results)
     problems = next((result.first_problem for result in results if result.first_problem), None)
-    stand.report.judge(
+    stand.report.record(
         f"{TITLE}: failed, refused or wrong in {len(pairs)}",
         f"{lost} of {sum(result.sent for result in results):,}" + (f": {problems}" if problems else ""),
         "0",
@@ -129,13 +129,13 @@ def _judge_times(stand: Stand, pairs: list[Pair], taken: int) -> None:
             plain = median([_at(pair["without"], name, which) for pair in pairs])
             figure = f"{median(ratios):.2f} times ({latency(plain)} without)"
             bar = f"{bar}, {taken - len(pairs)} pairs discarded"
-            stand.report.judge(claim, figure, bar, holds=median(ratios) <= most)
+            stand.report.record(claim, figure, bar, holds=median(ratios) <= most)
 
 
 def _judge_memory(stand: Stand, before: int, after: int) -> None:
     figure = f"{after / before:.3f} ({size(before)}, {size(after)})"
     holds = abs(after / before - 1) <= MEMORY_WITHIN
-    stand.report.judge(f"{TITLE}: memory after over before", figure, f"within {MEMORY_WITHIN:.0%}", holds=holds)
+    stand.report.record(f"{TITLE}: memory after over before", figure, f"within {MEMORY_WITHIN:.0%}", holds=holds)
 
 
 def _order(turn: int) -> tuple[str, str]:

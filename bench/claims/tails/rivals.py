@@ -1,4 +1,4 @@
-"""The servers that ours stands beside: FastAPI in both styles, Triton where its ONNX Runtime backend is, and MLServer.
+"""The rival servers: FastAPI in both styles, Triton if its ONNX Runtime backend is installed, and MLServer.
 
 Must not know what is claimed.
 """

@@ -1,4 +1,4 @@
-"""The stand on which every topic is measured: one core for the server, others for the generator, models, and servers.
+"""The test stand of every topic: one core for the server, others for the generator, models, and servers.
 
 It keeps raw values for the report and tells how far it is. Must not know what is claimed.
 """

@@ -1,4 +1,4 @@
-"""Topic: requests a second of a closed loop, against ourselves without batching, the bare run, FastAPI and Triton."""
+"""Topic: requests per second of a closed loop, against flyball without batching, the bare run, FastAPI and Triton."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Over:
         """In words."""
         return f">= {self.least:g} times"
 
-    def judge(self, stand: Stand, rates: Mapping[str, float], note: str) -> None:
+    def record(self, stand: Stand, rates: Mapping[str, float], note: str) -> None:
         """Without rates the note says why there are none."""
         if not rates:
             stand.report.not_measured(self.claim, self.bar, note)
@@ -62,7 +62,7 @@ class Over:
         other = max(self.others, key=lambda name: rates[name])
         ratio = rates[self.ours] / rates[other]
         figure = f"{ratio:.2f} times ({rates[self.ours]:,.0f}/s, {other} {rates[other]:,.0f}/s)"
-        stand.report.judge(self.claim, figure, f"{self.bar}, {note}", holds=ratio >= self.least)
+        stand.report.record(self.claim, figure, f"{self.bar}, {note}", holds=ratio >= self.least)
 
 
 def measure(stand: Stand) -> None:
@@ -101,7 +101,7 @@ def _apart(stand: Stand, subject: Subject, bars: Bars) -> None:
     else:
         comparisons.append(triton)
     for comparison in comparisons:
-        comparison.judge(stand, rates, doubt or discarded(windows))
+        comparison.record(stand, rates, doubt or discarded(windows))
 
 
 def _shared(stand: Stand, subject: Subject, bars: Bars) -> None:
@@ -122,7 +122,7 @@ def _shared(stand: Stand, subject: Subject, bars: Bars) -> None:
     if len(cores) != 2:
         stand.report.not_measured(claim, bar, f"the bar is for machines with two cores; measured here: {figure}")
     else:
-        stand.report.judge(claim, figure, f"{bar}, {discarded(windows)}", holds=rates[OURS] >= bars.shared_per_s)
+        stand.report.record(claim, figure, f"{bar}, {discarded(windows)}", holds=rates[OURS] >= bars.shared_per_s)
 
 
 def _rate(stand: Stand, subject: Subject, server: Process, **changes: object) -> float:

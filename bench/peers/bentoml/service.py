@@ -1,4 +1,4 @@
-"""The BentoML service that `bentoml serve` loads; serve.py says by the environment which model and how many workers."""
+"""The service that `bentoml serve` loads; serve.py sets the model and the workers in the environment."""
 
 import os
 from typing import Any

@@ -1,4 +1,4 @@
-"""An ONNX model behind V2 JSON documents, one request or many at a time: the part that every Python peer needs.
+"""An ONNX model behind V2 JSON, one request or many at a time: shared by the Python peers.
 
 Runs inside a peer's own environment, so it may use NumPy and ONNX Runtime only; it must not know any server.
 """

@@ -1,4 +1,4 @@
-"""What each peer's serve.py has in common: its arguments, a port, and the line that says that requests are taken.
+"""Shared by the peers' serve.py: arguments, a port, and the ready line.
 
 Standard library only: it is imported in every peer's own environment, before anything heavy.
 """

@@ -1,4 +1,4 @@
-"""MLServer's way to a model that it has no runtime for: a custom runtime around one ONNX Runtime session."""
+"""A custom MLServer runtime around one ONNX Runtime session."""
 
 from __future__ import annotations
 

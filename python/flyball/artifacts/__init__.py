@@ -1,4 +1,4 @@
-"""Bytes by digest: a store on disk or in S3, packages in it, what may leave it, and one file that carries them elsewhere.
+"""Content-addressed artifacts: stores on disk or in S3, packages, garbage collection, and transfer bundles.
 
-Must not know events, names of versions or who may do what: digests come in, verified bytes go out.
+Must not know events, versions or permissions: it maps digests to verified bytes.
 """

@@ -1,6 +1,6 @@
-"""What every store promises: bytes under their own digest, verified on the way in and on the way out.
+"""The store interface: bytes under their own digest, verified on write and on read.
 
-Must not know where the bytes lie: that is `folder_store` and `object_store`.
+Must not know where the bytes are stored: see `folder_store` and `object_store`.
 """
 
 from __future__ import annotations
@@ -19,100 +19,100 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 20
 BLOB_BYTES_MAX = (8 << 30) - 1
-"""What one entry of a bundle file can hold; models with their external data are smaller."""
+"""The limit of one bundle entry; models with their external data are smaller."""
 SMALL_BYTES_MAX = 4 << 20
-"""Documents: manifests, meta.json, signatures. What is read whole into memory has this limit."""
+"""The limit of blobs read whole into memory: manifests, meta.json, signatures."""
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Bytes that a store has."""
+    """A blob in a store."""
 
     digest: str
     """sha256:<64 hex digits>."""
     size: int
     touched: datetime | None = None
-    """When it was last put, in UTC; only `Store.blobs` says so."""
+    """When it was last put, in UTC; set only by `Store.blobs`."""
 
 
 class Store(Protocol):
-    """Bytes by digest. What is put again is kept once; nothing is ever replaced by other bytes."""
+    """Blobs by digest. A blob that is put again is stored once; content is never replaced."""
 
     def put_bytes(self, content: bytes) -> Blob:
-        """Keeps the bytes. They are durable when this returns."""
+        """Store the bytes. They are durable when this returns."""
 
     def put_file(self, file: BinaryIO, *, expected: str | None = None) -> Blob:
-        """Keeps what a file holds from its start to its end; refuses what has not the digest that is expected."""
+        """Store a file's content from its start; refuses content without the expected digest."""
 
     def read(self, digest: str, *, bytes_max: int = SMALL_BYTES_MAX) -> bytes:
         """All of a small blob, verified."""
 
     def chunks(self, digest: str) -> Iterator[bytes]:
-        """A blob piece by piece; raises at the end where the pieces together are not what the digest says."""
+        """A blob in chunks; raises at the end if the content does not match the digest."""
 
     def fetch_to(self, digest: str, path: Path) -> Blob:
-        """A new file with mode 0400 and these bytes, verified while they are written, there whole or not at all."""
+        """Write a new file with mode 0400, verified during the write, atomically."""
 
     def has(self, digest: str) -> bool:
-        """Whether the blob is there; its bytes are verified when they are read."""
+        """Whether the blob exists; its content is verified when read."""
 
     def blobs(self) -> Iterator[Blob]:
-        """Every blob with the time when it was last put, in no order."""
+        """Every blob with the time of its last put, unordered."""
 
     def remove(self, digests: Iterable[str], *, untouched_since: datetime) -> list[Blob]:
-        """Removes those of the blobs that were not put since then, also while others put; gives what was removed.
+        """Remove those of the blobs that were not put since then, safely beside concurrent puts; returns them.
 
-        Only `gc.collect` calls this: it knows what events need.
+        Only `gc.collect` calls this: it knows what events reference.
         """
 
     def announce(self, manifest: Blob, name: str) -> None:
-        """Tells readers of the store's own index, where it has one, that this manifest is a package."""
+        """Add this manifest to the store's own index, if it has one."""
 
 
 def digest_of(content: bytes) -> str:
-    """The digest under which these bytes are kept."""
+    """The digest of these bytes."""
     return "sha256:" + hashlib.sha256(content).hexdigest()
 
 
 def checked_digest(digest: str) -> str:
-    """The digest, or a refusal: a digest becomes a path, so it is never used as it came."""
+    """Validate a digest: it becomes a path, so it is never used unchecked."""
     if not _DIGEST.fullmatch(digest):
-        raise ArtifactRefusedError(f"{digest[:100]!r} is no digest", next_step="a digest is sha256: and 64 hex digits")
+        raise ArtifactRefusedError(f"{digest[:100]!r} is not a digest", next_step="a digest is sha256: and 64 hex digits")
     return digest
 
 
 def hex_of(digest: str) -> str:
-    """The digits alone, checked."""
+    """The hex digits of a digest, validated."""
     return checked_digest(digest).removeprefix("sha256:")
 
 
 def too_large(what: str, size: int, most: int) -> ArtifactRefusedError:
-    """The refusal of what is over a limit."""
-    return ArtifactRefusedError(f"{what} has {size} bytes, and {most} are the most", code="artifact_too_large")
+    """The error for content above a limit."""
+    return ArtifactRefusedError(f"{what} has {size} bytes; at most {most} are allowed", code="artifact_too_large")
 
 
 def damaged(digest: str, where: str, found: str) -> ArtifactRefusedError:
-    """The refusal of bytes that changed after they were kept."""
+    """The error for content that changed after it was stored."""
     return ArtifactRefusedError(
         f"{digest} is damaged in {where}: {found}",
         code="artifact_damaged",
-        next_step="put the blob back from a backup, or remove it and register the package again",
+        next_step="restore the blob from a backup, or remove it and register the package again",
     )
 
 
 def absent(digest: str, where: str) -> ArtifactRefusedError:
-    """The refusal where a blob is not there."""
+    """The error for a missing blob."""
     return ArtifactRefusedError(
         f"{digest} is not in {where}",
         code="artifact_absent",
-        next_step="put the blob back from a backup, or register the package again",
+        next_step="restore the blob from a backup, or register the package again",
     )
 
 
 def verified(pieces: Iterable[bytes], digest: str, where: str, size: int | None = None) -> Iterator[bytes]:
-    """The pieces as they come; raises where they are more than they should be, or in the end are not the digest's."""
+    """Pass the chunks through; raises if there are too many bytes, or if the digest does not match at the end."""
     hashing, seen = hashlib.sha256(), 0
     for piece in pieces:
         seen += len(piece)
@@ -121,12 +121,12 @@ def verified(pieces: Iterable[bytes], digest: str, where: str, size: int | None 
         hashing.update(piece)
         yield piece
     if size is not None and seen != size:
-        raise damaged(digest, where, f"it has {seen} bytes where {size} were kept")
+        raise damaged(digest, where, f"it has {seen} bytes instead of {size}")
     if hashing.hexdigest() != hex_of(digest):
         raise damaged(digest, where, f"its {seen} bytes have the digest sha256:{hashing.hexdigest()}")
 
 
 def pieces_of(file: BinaryIO) -> Iterator[bytes]:
-    """What a file holds from here on, in pieces of one size."""
+    """The rest of a file in chunks of one size."""
     while piece := file.read(CHUNK_BYTES):
         yield piece

@@ -1,4 +1,4 @@
-"""Objects of one bucket through obstore: path style, bounded waits, and errors in words that help.
+"""Accesses the objects of one bucket through obstore: path style, bounded waits, clear errors.
 
 Must not know what the objects are.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 PATIENCE_S = 20
-"""How long a store that does not answer is asked again, at the most: ten times may be over sooner."""
+"""Limit of retries against an unresponsive store; ten retries may end sooner."""
 REQUEST_TIMEOUT = timedelta(seconds=60)
 _SMALL_BYTES = 4096
 _CREDENTIALS = (
@@ -30,8 +30,8 @@ _CREDENTIALS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """An object that is there."""
+class ObjectMeta:
+    """An existing object."""
 
     size: int
     touched: datetime
@@ -46,19 +46,19 @@ class Bucket:
             import obstore
             from obstore.store import S3Store
         if not bucket:
-            raise UsageError("s3:// needs the name of a bucket", next_step="write  s3://BUCKET/PREFIX")
+            raise UsageError("s3:// requires the name of a bucket", next_step="write  s3://BUCKET/PREFIX")
         if not any(os.environ.get(name) for name in _CREDENTIALS):
-            # Without this the client would ask a metadata service that most machines do not have, and wait for it.
+            # Without this the client would query a metadata service that most machines lack, and wait for it.
             raise UsageError(
-                f"there are no credentials for s3://{bucket} in the environment",
+                f"no credentials for s3://{bucket} in the environment",
                 next_step="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; they are never read from a file",
             )
         endpoint = endpoint or os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
         self._where = f"s3://{bucket}/{prefix}".rstrip("/") + (f" at {endpoint}" if endpoint else "")
         self._obstore: Any = obstore
-        places: dict[str, Any] = {"endpoint": endpoint} if endpoint else {}
+        location: dict[str, Any] = {"endpoint": endpoint} if endpoint else {}
         if region:
-            places["region"] = region
+            location["region"] = region
         self._store: Any = S3Store(
             bucket,
             prefix=prefix.strip("/") or None,
@@ -73,7 +73,7 @@ class Bucket:
                 "retry_timeout": timedelta(seconds=patience_s),
                 "backoff": _backoff(patience_s),
             },
-            **places,
+            **location,
         )
         self.patience_s = patience_s
 
@@ -81,8 +81,8 @@ class Bucket:
         return self._where
 
     def create(self, key: str, content: bytes) -> bool:
-        """Makes an object where there is none; says whether it did."""
-        with self._telling("write"):
+        """Create an object unless it exists; returns whether it did."""
+        with self._readable_errors("write"):
             try:
                 self._obstore.put(self._store, key, content, mode="create")
             except self._obstore.exceptions.AlreadyExistsError:
@@ -90,10 +90,10 @@ class Bucket:
             return True
 
     def replace(self, key: str, content: bytes, e_tag: str | None) -> bool:
-        """Replaces the object that was found under this tag; says whether it was still that one."""
+        """Replace the object if it still has this tag; returns whether it did."""
         if e_tag is None:
             return False
-        with self._telling("write"):
+        with self._readable_errors("write"):
             try:
                 self._obstore.put(self._store, key, content, mode={"e_tag": e_tag})
             except (self._obstore.exceptions.PreconditionError, FileNotFoundError):
@@ -101,53 +101,53 @@ class Bucket:
             return True
 
     def write(self, key: str, parts: Iterable[bytes]) -> None:
-        """Makes an object of parts, of which nobody sees anything before the last is there."""
-        with self._telling("write"):
+        """Create an object from parts; it becomes visible only after the last."""
+        with self._readable_errors("write"):
             self._obstore.put(self._store, key, iter(parts), chunk_size=8 << 20, max_concurrency=2)
 
     def part(self, key: str, start: int, end: int) -> bytes:
-        """Some bytes of an object."""
-        with self._telling("read"):
+        """A byte range of an object."""
+        with self._readable_errors("read"):
             return bytes(self._obstore.get_range(self._store, key, start=start, end=end))
 
-    def head(self, key: str) -> Found | None:
-        """What is known of an object; none: there is none."""
-        with self._telling("read"):
+    def head(self, key: str) -> ObjectMeta | None:
+        """An object's metadata; None if it does not exist."""
+        with self._readable_errors("read"):
             try:
                 found = self._obstore.head(self._store, key)
             except FileNotFoundError:
                 return None
-            return Found(found["size"], found["last_modified"], found["e_tag"])
+            return ObjectMeta(found["size"], found["last_modified"], found["e_tag"])
 
-    def small(self, key: str) -> tuple[Found, bytes] | None:
-        """A small object whole, with what is known of it, as of one moment; none: there is none."""
-        with self._telling("read"):
+    def small(self, key: str) -> tuple[ObjectMeta, bytes] | None:
+        """A small object with its metadata, read consistently; None if it does not exist."""
+        with self._readable_errors("read"):
             try:
                 answer = self._obstore.get(self._store, key, options={"range": (0, _SMALL_BYTES)})
             except FileNotFoundError:
                 return None
             meta = answer.meta
-            return Found(meta["size"], meta["last_modified"], meta["e_tag"]), bytes(answer.bytes())
+            return ObjectMeta(meta["size"], meta["last_modified"], meta["e_tag"]), bytes(answer.bytes())
 
     def list(self, prefix: str) -> Iterator[tuple[str, int, datetime]]:
         """The key, size and time of every object under a prefix."""
-        with self._telling("list"):
+        with self._readable_errors("list"):
             for chunk in self._obstore.list(self._store, prefix):
                 for found in chunk:
                     yield found["path"], found["size"], found["last_modified"]
 
     def delete(self, key: str) -> None:
-        """Removes an object; there being none is no fault."""
-        with self._telling("remove from"):
+        """Delete an object, if it exists."""
+        with self._readable_errors("remove from"):
             try:
                 self._obstore.delete(self._store, key)
             except FileNotFoundError:
                 return
 
     @contextmanager
-    def _telling(self, act: Literal["read", "write", "list", "remove from"]) -> Iterator[None]:
-        """Turns what the client says into an error that names the bucket and the next step."""
-        said = self._obstore.exceptions
+    def _readable_errors(self, act: Literal["read", "write", "list", "remove from"]) -> Iterator[None]:
+        """Turn client errors into errors with the bucket and a next step."""
+        errors = self._obstore.exceptions
         try:
             yield
         except FlyballError:
@@ -156,18 +156,18 @@ class Bucket:
             raise ArtifactRefusedError(
                 f"cannot {act} {self._where}: {_first_line(error)}",
                 code="artifact_absent",
-                next_step="see that the bucket is there, and that nobody removes objects from it",
+                next_step="check that the bucket exists, and that nobody removes objects from it",
             ) from error
-        except (said.PermissionDeniedError, said.UnauthenticatedError) as error:
+        except (errors.PermissionDeniedError, errors.UnauthenticatedError) as error:
             raise ArtifactsUnavailableError(
-                f"{self._where} does not let us {act} it: {_first_line(error)}",
+                f"no permission to {act} {self._where}: {_first_line(error)}",
                 code="artifacts_forbidden",
-                next_step="check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and what they may do with the bucket",
+                next_step="check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, and their permissions on the bucket",
             ) from error
-        except (said.BaseError, OSError, ValueError) as error:
+        except (errors.BaseError, OSError, ValueError) as error:
             raise ArtifactsUnavailableError(
                 f"cannot {act} {self._where}: {_first_line(error)}",
-                next_step="see that it runs, then do the same again: nothing is lost",
+                next_step="check that it runs, then retry: nothing is lost",
             ) from error
 
 
@@ -180,5 +180,5 @@ def _backoff(patience_s: float) -> Any:
 
 
 def _first_line(error: Exception) -> str:
-    """The client's errors go on for pages of debugging output."""
+    """The client's errors include pages of debugging output."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

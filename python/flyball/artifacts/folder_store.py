@@ -1,7 +1,7 @@
-"""Blobs on disk, in the layout of an OCI image: oci-layout, index.json and blobs/sha256, so that other tools can read it.
+"""Blobs on disk in the OCI image layout: oci-layout, index.json and blobs/sha256, readable by other tools.
 
-A blob is written beside, brought to the disk and renamed, with mode 0400. The index names packages for those tools only;
-what is needed is said by events. Must not know what is in a blob.
+A blob is written to a temporary file, synced and renamed, with mode 0400. The index lists packages for other tools only;
+events decide what is needed. Must not know what is in a blob.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from flyball.artifacts.blobs import (
     too_large,
     verified,
 )
-from flyball.artifacts.new_file import telling, write_new
+from flyball.artifacts.new_file import readable_errors, write_new
 from flyball.documents.durable_file import making_folder, sync_folder, write_json
 from flyball.errors import ArtifactRefusedError
 
@@ -43,15 +43,15 @@ _INDEX_BYTES_MAX = 64 << 20
 
 
 class FolderStore:
-    """A store in a folder of its own, made where it is not there yet."""
+    """A store in its own folder, created if missing."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._blobs = folder / "blobs" / "sha256"
         self._incoming = folder / "incoming"
-        with telling(str(folder)):
-            for place in (self._blobs, self._incoming):
-                making_folder(place)
+        with readable_errors(str(folder)):
+            for path in (self._blobs, self._incoming):
+                making_folder(path)
             if not (folder / "oci-layout").exists():
                 with self._locked(fcntl.LOCK_EX):
                     self._lay_out()
@@ -61,16 +61,16 @@ class FolderStore:
         return str(self.folder)
 
     def put_bytes(self, content: bytes) -> Blob:
-        """Keeps the bytes. They are durable when this returns."""
+        """Store the bytes. They are durable when this returns."""
         return self.put_file(io.BytesIO(content))
 
     def put_file(self, file: BinaryIO, *, expected: str | None = None) -> Blob:
-        """Keeps what a file holds from its start to its end; refuses what has not the digest that is expected."""
+        """Store a file's content from its start; refuses content without the expected digest."""
         file.seek(0)
         return self.put_pieces(pieces_of(file), expected=expected)
 
     def put_pieces(self, pieces: Iterable[bytes], *, expected: str | None = None) -> Blob:
-        """Keeps all pieces as one blob; hashed while they are written, so that what is kept is what has the digest."""
+        """Store all chunks as one blob; hashed during the write, so that the stored content has the digest."""
         making = self._incoming / f"{os.getpid()}-{secrets.token_hex(8)}"
         hashing, size = hashlib.sha256(), 0
 
@@ -83,13 +83,13 @@ class FolderStore:
                 hashing.update(piece)
                 yield piece
 
-        with telling(str(self)):
+        with readable_errors(str(self)):
             try:
                 write_new(making, hashed())
                 blob = Blob(f"sha256:{hashing.hexdigest()}", size)
                 if expected is not None and blob.digest != checked_digest(expected):
                     raise ArtifactRefusedError(
-                        f"the file has the digest {blob.digest}, and not {expected}", code="artifact_damaged"
+                        f"the file has the digest {blob.digest}, expected {expected}", code="artifact_damaged"
                     )
                 self._keep(making, blob)
             finally:
@@ -105,56 +105,56 @@ class FolderStore:
             return b"".join(verified(pieces_of(file), digest, str(self)))
 
     def chunks(self, digest: str) -> Iterator[bytes]:
-        """A blob piece by piece; raises at the end where the pieces together are not what the digest says."""
+        """A blob in chunks; raises at the end if the content does not match the digest."""
         with self.opened(digest) as file:
             yield from verified(pieces_of(file), digest, str(self))
 
     @contextmanager
     def opened(self, digest: str) -> Iterator[BinaryIO]:
-        """The blob's file, not verified. Anything else in its place is damage, for only the store makes these files."""
-        place = self._place(digest)
-        with telling(str(self)):
+        """The blob's file, not verified. Anything but a plain file is damage, because only the store creates them."""
+        path = self._path(digest)
+        with readable_errors(str(self)):
             try:
-                handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+                handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
             except FileNotFoundError as error:
                 raise absent(digest, str(self)) from error
             except OSError as error:
-                if place.is_symlink():
+                if path.is_symlink():
                     raise damaged(digest, str(self), "it is a link") from error
                 raise
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 os.close(handle)
-                raise damaged(digest, str(self), "it is no file")
+                raise damaged(digest, str(self), "it is not a file")
             with open(handle, "rb") as file:
                 yield file
 
     def fetch_to(self, digest: str, path: Path) -> Blob:
-        """A new file with mode 0400 and these bytes, verified while they are written."""
-        with telling(str(path)):
+        """Write a new file with mode 0400, verified during the write."""
+        with readable_errors(str(path)):
             return Blob(digest, write_new(path, self.chunks(digest)))
 
     def has(self, digest: str) -> bool:
-        """Whether the blob is there; its bytes are verified when they are read."""
-        with telling(str(self)):
-            return self._place(digest).is_file()
+        """Whether the blob exists; its content is verified when read."""
+        with readable_errors(str(self)):
+            return self._path(digest).is_file()
 
     def blobs(self) -> Iterator[Blob]:
-        """Every blob with the time when it was last put."""
-        with telling(str(self)), os.scandir(self._blobs) as entries:
+        """Every blob with the time of its last put."""
+        with readable_errors(str(self)), os.scandir(self._blobs) as entries:
             for entry in entries:
                 found = entry.stat(follow_symlinks=False)
                 yield Blob(f"sha256:{entry.name}", found.st_size, _time(found.st_mtime))
 
     def remove(self, digests: Iterable[str], *, untouched_since: datetime) -> list[Blob]:
-        """Removes what was not put since then. Who puts holds the lock too, so a blob is renewed or gone, never both."""
+        """Remove blobs not put since then. Writers hold the lock too, so a blob is renewed or removed, never both."""
         removed = []
-        with telling(str(self)):
+        with readable_errors(str(self)):
             for digest in digests:
                 with self._locked(fcntl.LOCK_EX), suppress(FileNotFoundError):
-                    place = self._place(digest)
-                    found = place.lstat()
+                    path = self._path(digest)
+                    found = path.lstat()
                     if _time(found.st_mtime) < untouched_since:
-                        place.unlink()
+                        path.unlink()
                         removed.append(Blob(digest, found.st_size, _time(found.st_mtime)))
             self._sweep_incoming(untouched_since)
             self._sweep_index()
@@ -162,21 +162,21 @@ class FolderStore:
         return removed
 
     def announce(self, manifest: Blob, name: str) -> None:
-        """Puts a manifest into index.json, once."""
+        """Add a manifest to index.json, once."""
         descriptor = {
             "mediaType": _MANIFEST_TYPE,
             "digest": manifest.digest,
             "size": manifest.size,
             "annotations": {"org.opencontainers.image.ref.name": name},
         }
-        with telling(str(self)), self._locked(fcntl.LOCK_EX):
+        with readable_errors(str(self)), self._locked(fcntl.LOCK_EX):
             index = self._index()
             if all(entry["digest"] != manifest.digest for entry in index["manifests"]):
                 index["manifests"].append(descriptor)
                 write_json(self.folder / "index.json", index)
 
     def _keep(self, making: Path, blob: Blob) -> None:
-        """Gives the finished file its place, or renews what is there once that has proven to be the same."""
+        """Move the finished file to its path, or renew an existing one after verifying it."""
         try:
             with self.opened(blob.digest) as file:
                 for _ in verified(pieces_of(file), blob.digest, str(self), blob.size):
@@ -184,12 +184,12 @@ class FolderStore:
         except ArtifactRefusedError as error:
             if error.code != "artifact_absent":
                 raise
-        place = self._place(blob.digest)
+        path = self._path(blob.digest)
         with self._locked(fcntl.LOCK_SH):
             try:
-                os.utime(place, follow_symlinks=False)
+                os.utime(path, follow_symlinks=False)
             except FileNotFoundError:
-                making.rename(place)
+                making.rename(path)
                 sync_folder(self._blobs)
 
     @contextmanager
@@ -198,22 +198,22 @@ class FolderStore:
             fcntl.flock(lock, how)
             yield
 
-    def _place(self, digest: str) -> Path:
+    def _path(self, digest: str) -> Path:
         return self._blobs / hex_of(digest)
 
     def _lay_out(self) -> None:
-        """The layout's own file comes last: where it is, the rest is."""
+        """Create the layout; its own file comes last, so that its presence means complete."""
         if not (self.folder / "oci-layout").exists():
             write_json(self.folder / "index.json", {"schemaVersion": 2, "manifests": []})
             write_json(self.folder / "oci-layout", _LAYOUT)
 
     def _check_layout(self) -> None:
-        with telling(str(self)):
+        with readable_errors(str(self)):
             text = (self.folder / "oci-layout").read_bytes()[:1024]
         if b"1.0.0" not in text:
             raise ArtifactRefusedError(
-                f"{self.folder} is no artifact store of ours: its oci-layout says {text[:100]!r}",
-                next_step="name an empty folder, or one that flyball made",
+                f"{self.folder} is not a flyball artifact store: its oci-layout contains {text[:100]!r}",
+                next_step="name an empty folder, or one created by flyball",
             )
 
     def _index(self) -> dict[str, list[dict[str, object]]]:
@@ -226,7 +226,7 @@ class FolderStore:
         except (ValueError, KeyError, TypeError) as error:
             raise ArtifactRefusedError(
                 f"{path} is damaged: {error}",
-                next_step='put {"schemaVersion":2,"manifests":[]} in its place; no blob depends on it',
+                next_step='replace it by {"schemaVersion":2,"manifests":[]}; no blob depends on it',
             ) from error
 
     def _sweep_index(self) -> None:
@@ -237,7 +237,7 @@ class FolderStore:
                 write_json(self.folder / "index.json", {**index, "manifests": there})
 
     def _sweep_incoming(self, untouched_since: datetime) -> None:
-        """What processes left that were killed while they wrote."""
+        """Remove temporary files of killed processes."""
         for left in self._incoming.iterdir():
             with suppress(FileNotFoundError):
                 if _time(left.lstat().st_mtime) < untouched_since:

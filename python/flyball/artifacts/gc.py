@@ -1,7 +1,7 @@
-"""Which blobs no event needs, and their removal once they have been left alone for a while.
+"""Finds blobs that no event references, and removes them after a grace period.
 
-A register puts its blobs first and appends its event last. So the rule is: what was put within the grace is kept, and the
-events are read only after the age that counts was fixed. Must not know events: it is given what they refer to.
+Registration puts its blobs first and appends its event last. Therefore blobs within the grace are kept, and events are
+read only after the cutoff time was fixed. Must not know events: their references are a parameter.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ if TYPE_CHECKING:
 
 GRACE = timedelta(days=1)
 GRACE_MIN = timedelta(hours=1)
-"""Below this a slow register, or a clock that differs from the store's, could lose what it just put."""
+"""Below this a slow registration, or clock skew with the store, could lose new blobs."""
 
 _HEX = re.compile(r"(?:sha256:)?([0-9a-f]{64})")
 
 
 @dataclass(slots=True)
 class References:
-    """What events refer to."""
+    """Digests that events refer to."""
 
     blobs: set[str] = field(default_factory=set)
-    """Every digest that stands anywhere in an event, whether the store has it or not."""
+    """Every digest in any event, whether the store has it or not."""
     manifests: set[str] = field(default_factory=set)
-    """Those that are packages: what they name is needed too."""
+    """Those that are package manifests: what they reference is needed too."""
 
 
 @dataclass(slots=True)
 class Sweep:
-    """What a collection found, and did."""
+    """The result of a garbage collection."""
 
     needed: int = 0
     young: int = 0
-    """Not needed, but put within the grace."""
+    """Unreferenced, but put within the grace."""
     removable: list[Blob] = field(default_factory=list)
     removed: list[Blob] = field(default_factory=list)
     """Empty in a dry run."""
 
 
 def references_of(bodies: Iterable[Mapping[str, Any]]) -> References:
-    """Every digest in the bodies of events, wherever it stands: too much is kept rather than too little."""
+    """Every digest in the bodies of events, anywhere: better to keep too much than too little."""
     found = References()
     for body in bodies:
         _walk(body, "", found)
@@ -64,11 +64,11 @@ def collect(
     now: datetime | None = None,
     remove: bool = False,
 ) -> Sweep:
-    """Finds what no event needs, and removes it if told so. `references` is called once, after the age was fixed."""
+    """Find unreferenced blobs, and remove them unless it is a dry run. `references` is called once, after the cutoff."""
     if grace < GRACE_MIN:
         raise UsageError(
-            f"a grace of {grace} is too short: a register under way could lose its files",
-            next_step=f"wait for {GRACE_MIN} at least",
+            f"a grace of {grace} is too short: a registration in progress could lose its files",
+            next_step=f"use at least {GRACE_MIN}",
         )
     before = (now or datetime.now(UTC)) - grace
     needed = _needed(store, references())
@@ -87,22 +87,22 @@ def collect(
 
 
 def _needed(store: Store, references: References) -> set[str]:
-    """All that is needed. A manifest that cannot be read ends it: its files are needed, and nobody can say which."""
+    """All referenced digests. An unreadable manifest stops the collection: its files are unknown."""
     needed = set(references.blobs)
     for manifest in references.manifests:
         try:
             needed.update(needed_by(store, manifest))
         except ArtifactRefusedError as error:
             raise ArtifactRefusedError(
-                f"nothing was removed: a package that an event needs cannot be read: {error.message}",
+                f"nothing was removed: cannot read a package that an event references: {error.message}",
                 code=error.code,
-                next_step="see what else is missing:  flyball registry verify",
+                next_step="list what else is missing:  flyball registry verify",
             ) from error
     return needed
 
 
 def _walk(value: Any, key: str, found: References) -> None:
-    """Bodies are our own and at most 256 KiB, so they are not deep."""
+    """Event bodies are our own and at most 256 KiB, so recursion is not deep."""
     if isinstance(value, str):
         match = _HEX.fullmatch(value)
         if match:

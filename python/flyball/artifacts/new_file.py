@@ -1,6 +1,6 @@
-"""New files that are there whole or not at all, and what the system says to writing in words that help.
+"""Writes new files atomically, and turns system errors into clear ones.
 
-Must not know digests: who writes passes pieces that check themselves.
+Must not know digests: writers pass chunks that verify themselves.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def write_new(path: Path, pieces: Iterable[bytes]) -> int:
-    """Writes a file that was not there, with mode 0400, and brings it to the disk; gives its size."""
+    """Write a new file with mode 0400 and sync it; returns its size."""
     if path.exists() or path.is_symlink():
-        raise ArtifactRefusedError(f"{path} is already there", next_step="name a file that is not there yet")
+        raise ArtifactRefusedError(f"{path} already exists", next_step="name a new file")
     making = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}")
     size = 0
     try:
@@ -41,18 +41,18 @@ def write_new(path: Path, pieces: Iterable[bytes]) -> int:
 
 
 @contextmanager
-def telling(where: str) -> Iterator[None]:
-    """Turns what the system refuses into an error that names the place and the next step."""
+def readable_errors(where: str) -> Iterator[None]:
+    """Turn system errors into errors with the path and a next step."""
     try:
         yield
     except OSError as error:
         if error.errno in _FULL:
             raise ArtifactsUnavailableError(
-                f"{where} is full: {error.strerror}; nothing was half written",
+                f"{where} is full: {error.strerror}; no partial file remains",
                 code="artifacts_full",
-                next_step="free some space and try again; see what no event needs:  flyball registry gc",
+                next_step="free disk space and retry; list unreferenced blobs:  flyball registry gc",
             ) from error
         raise ArtifactsUnavailableError(
-            f"{where} cannot be used: {error.strerror or error}{f' ({error.filename})' if error.filename else ''}",
-            next_step="see that the folder is there, and that you may write to it",
+            f"cannot use {where}: {error.strerror or error}{f' ({error.filename})' if error.filename else ''}",
+            next_step="check that the folder exists and is writable",
         ) from error

@@ -1,7 +1,7 @@
-"""Blobs in a bucket of any store that speaks S3, under blobs/sha256. Every wait and every retry has a limit.
+"""Blobs in a bucket of any S3-compatible store, under blobs/sha256. Every wait and retry is limited.
 
-Credentials come from the environment and nowhere else. Objects are created where there are none; what is there is verified
-and renewed. A bucket has no locks: see `bucket_lease` for how blobs are removed beside those who put.
+Credentials come only from the environment. Objects are created if missing; existing ones are verified and renewed. A
+bucket has no locks: see `bucket_lease` for safe removal.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from flyball.artifacts.blobs import (
 )
 from flyball.artifacts.bucket import PATIENCE_S, Bucket
 from flyball.artifacts.bucket_lease import BucketLease
-from flyball.artifacts.new_file import telling, write_new
+from flyball.artifacts.new_file import readable_errors, write_new
 from flyball.errors import ArtifactRefusedError
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 PART_BYTES = 8 << 20
 WHOLE_BYTES_MAX = 2 * PART_BYTES
-"""Up to here an object is created by one request; above, in parts, of which nobody sees anything before the last."""
+"""Largest object created by one request; larger ones are uploaded in parts, invisible before the last."""
 RENEW_AFTER = timedelta(minutes=15)
-"""What is older is written anew when it is put again; a quarter of the shortest grace, so that an event has the rest."""
+"""Older blobs are rewritten when put again; a quarter of the shortest grace, so that an event has the rest."""
 
 
 class ObjectStore:
-    """A store in a bucket, under a prefix. The bucket is there already."""
+    """A store in an existing bucket, under a prefix."""
 
     def __init__(
         self,
@@ -57,16 +57,18 @@ class ObjectStore:
         return str(self._bucket)
 
     def put_bytes(self, content: bytes) -> Blob:
-        """Keeps the bytes. They are durable when this returns."""
+        """Store the bytes. They are durable when this returns."""
         return self.put_file(io.BytesIO(content))
 
     def put_file(self, file: BinaryIO, *, expected: str | None = None) -> Blob:
-        """Keeps what a file holds from its start to its end; refuses what has not the digest that is expected."""
+        """Store a file's content from its start; refuses content without the expected digest."""
         blob = _hashed(file)
         if expected is not None and blob.digest != expected:
-            raise ArtifactRefusedError(f"the file has the digest {blob.digest}, and not {expected}", code="artifact_damaged")
+            raise ArtifactRefusedError(
+                f"the file has the digest {blob.digest}, expected {expected}", code="artifact_damaged"
+            )
         self._put(file, blob)
-        # Who removes may have looked at the blob before it was put: once nobody does, it is there, or is put again for good.
+        # A remover may have checked the blob before this put: once nobody removes, it exists or is put again for good.
         self._lease.wait_until_free()
         if self._bucket.head(_key(blob.digest)) is None:
             self._put(file, blob)
@@ -80,29 +82,29 @@ class ObjectStore:
         return b"".join(self.chunks(digest))
 
     def chunks(self, digest: str) -> Iterator[bytes]:
-        """A blob piece by piece; raises at the end where the pieces together are not what the digest says."""
+        """A blob in chunks; raises at the end if the content does not match the digest."""
         size = self._size(digest)
-        # By parts: each has its own time limit and its own retries, however large the blob is.
+        # In parts: each has its own timeout and retries, however large the blob is.
         ranges = ((start, min(start + PART_BYTES, size)) for start in range(0, size, PART_BYTES))
         parts = (self._bucket.part(_key(digest), start, end) for start, end in ranges)
         return verified(parts, digest, str(self), size)
 
     def fetch_to(self, digest: str, path: Path) -> Blob:
-        """A new file with mode 0400 and these bytes, verified while they are written."""
-        with telling(str(path)):
+        """Write a new file with mode 0400, verified during the write."""
+        with readable_errors(str(path)):
             return Blob(digest, write_new(path, self.chunks(digest)))
 
     def has(self, digest: str) -> bool:
-        """Whether the blob is there; its bytes are verified when they are read."""
+        """Whether the blob exists; its content is verified when read."""
         return self._bucket.head(_key(digest)) is not None
 
     def blobs(self) -> Iterator[Blob]:
-        """Every blob with the time when it was last put, by the store's clock."""
+        """Every blob with the time of its last put, by the store's clock."""
         for key, size, touched in self._bucket.list("blobs/sha256/"):
             yield Blob(f"sha256:{key.rpartition('/')[2]}", size, touched)
 
     def remove(self, digests: Iterable[str], *, untouched_since: datetime) -> list[Blob]:
-        """Removes what was not put since then, a few at a time, so that nobody who puts waits long."""
+        """Remove blobs not put since then, a few at a time, so that writers do not wait long."""
         removed, left = [], list(digests)
         while left:
             with self._lease.held() as time_left:
@@ -115,7 +117,7 @@ class ObjectStore:
         return removed
 
     def announce(self, manifest: Blob, name: str) -> None:
-        """A bucket has no index: manifests are found by their digests."""
+        """Nothing: a bucket has no index; manifests are found by digest."""
 
     def _put(self, file: BinaryIO, blob: Blob) -> None:
         key = _key(blob.digest)
@@ -128,10 +130,10 @@ class ObjectStore:
                 return
         try:
             for _ in self.chunks(blob.digest):
-                pass  # somebody put it before: it must be the same
+                pass  # it exists already: it must be identical
         except ArtifactRefusedError as error:
             if error.code == "artifact_absent":
-                return  # removed meanwhile: it is put again once nobody removes
+                return  # removed meanwhile: put again once nobody removes
             raise
         if found is not None and found.touched < datetime.now(UTC) - RENEW_AFTER:
             self._bucket.write(key, _checked_parts(file, blob))
@@ -141,7 +143,7 @@ class ObjectStore:
         if found is None:
             raise absent(digest, str(self))
         if found.size > BLOB_BYTES_MAX:
-            raise damaged(digest, str(self), f"it has {found.size} bytes, more than any blob")
+            raise damaged(digest, str(self), f"it has {found.size} bytes, above the limit of a blob")
         return found.size
 
 
@@ -161,8 +163,8 @@ def _hashed(file: BinaryIO) -> Blob:
 
 
 def _checked_parts(file: BinaryIO, blob: Blob) -> Iterator[bytes]:
-    """The file's parts. The last one is given only when all together are what was hashed before, so that a file that
-    changed meanwhile ends the upload instead of completing it."""
+    """The file's parts. The last one is yielded only if all match the earlier hash, so that a file that changed meanwhile
+    aborts the upload instead of completing it."""
     file.seek(0)
     hashing, size, last = hashlib.sha256(), 0, b""
     while part := file.read(PART_BYTES):
@@ -175,6 +177,6 @@ def _checked_parts(file: BinaryIO, blob: Blob) -> Iterator[bytes]:
         last = part
     if size != blob.size or hashing.hexdigest() != hex_of(blob.digest):
         raise ArtifactRefusedError(
-            "the file changed while it was read", code="artifact_damaged", next_step="leave it alone and register it again"
+            "the file changed while it was read", code="artifact_damaged", next_step="register it again, without changing it"
         )
     yield last

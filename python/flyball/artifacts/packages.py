@@ -1,7 +1,7 @@
-"""A package's folder as an OCI manifest with one layer a file, and back to a folder.
+"""Stores a package's folder as an OCI manifest with one layer per file, and restores it.
 
-The root is the digest of an OpenSSF model signature's subject: SHA-256 over the files' digests in the order of their names'
-code points, as `flyball.signing` signs them. Must not know signatures, versions or what a model is.
+The root is the digest of an OpenSSF model signature's subject: SHA-256 over the files' digests in code point order of their
+names, as `flyball.signing` signs them. Must not know signatures, versions or what a model is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball.artifacts.blobs import BLOB_BYTES_MAX, checked_digest, hex_of, too_large
-from flyball.artifacts.new_file import telling
+from flyball.artifacts.new_file import readable_errors
 from flyball.documents.durable_file import making_folder, sync_folder
 from flyball.errors import ArtifactRefusedError
 
@@ -46,34 +46,34 @@ class PackageFile:
     """One file of a package."""
 
     name: str
-    """Relative, with / between its parts."""
+    """Relative, with / as separator."""
     digest: str
     size: int
 
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """What a store knows of a package."""
+    """A stored package."""
 
     manifest: str
-    """The digest of its manifest: what events name."""
+    """The digest of its manifest: events refer to it."""
     root: str
-    """The digest that its signature is over: the package's id."""
+    """The digest that its signature covers: the package's id."""
     files: tuple[PackageFile, ...]
     """In the order of the root."""
 
     @property
     def size(self) -> int:
-        """The bytes of all files."""
+        """The total size of all files."""
         return sum(file.size for file in self.files)
 
     def file(self, name: str) -> PackageFile | None:
-        """The file of this name; none: there is none."""
+        """The file of this name, or None."""
         return next((file for file in self.files if file.name == name), None)
 
 
 def put_package(store: Store, folder: Path, *, name: str = "package") -> Package:
-    """Keeps every file of a folder, which has a meta.json, and their manifest last; hashed while they are copied."""
+    """Store every file of a folder with a meta.json, and their manifest last; hashed while copied."""
     files = []
     for path, handle in plain_files(folder):
         with open(handle, "rb") as file:
@@ -88,14 +88,14 @@ def put_package(store: Store, folder: Path, *, name: str = "package") -> Package
 
 
 def read_package(store: Store, manifest: str) -> Package:
-    """What a manifest says, checked as if it came from a stranger; the files are not read."""
+    """Read a manifest, validated as untrusted; its files are not read."""
     content = store.read(manifest)
     try:
         document = json.loads(content)
         files = tuple(_layer(layer) for layer in document["layers"])
         root, config = document["annotations"][ROOT], document["config"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _no_package(manifest, "it is no manifest of a package") from error
+        raise _no_package(manifest, "it is not a package manifest") from error
     if document.get("artifactType") != PACKAGE_TYPE:
         raise _no_package(manifest, f"its artifact type is {document.get('artifactType')!r}")
     for file in files:
@@ -110,24 +110,23 @@ def read_package(store: Store, manifest: str) -> Package:
     if meta is None or not isinstance(config, dict) or config.get("digest") != meta.digest:
         raise _no_package(manifest, f"its config is not its {META}")
     if root != package.root:
-        raise _no_package(manifest, f"its files have the root {package.root}, and it says {root}")
+        raise _no_package(manifest, f"its files have the root {package.root}, but it states {root}")
     return package
 
 
 def fetch_package(store: Store, manifest: str, target: Path, *, root: str | None = None) -> Package:
-    """Makes the package's folder, every byte verified while it is written; there whole or not at all.
+    """Create the package's folder atomically, every byte verified while written.
 
-    A folder that is already there was made whole by an earlier call: it is checked by names and sizes only, for who loads
-    from it verifies every byte.
+    An existing folder was completed by an earlier call: only names and sizes are checked. Loading verifies every byte.
     """
     package = read_package(store, manifest)
     if root is not None and package.root != checked_digest(root):
-        raise _no_package(manifest, f"its root is {package.root}, and {root} is wanted")
+        raise _no_package(manifest, f"its root is {package.root}, expected {root}")
     if target.exists():
         _check_present(package, target)
         return package
     making = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}")
-    with telling(str(target.parent)):
+    with readable_errors(str(target.parent)):
         making_folder(target.parent)
         try:
             making.mkdir(mode=0o700)
@@ -135,15 +134,15 @@ def fetch_package(store: Store, manifest: str, target: Path, *, root: str | None
                 path = making / file.name
                 making_folder(path.parent)
                 if store.fetch_to(file.digest, path).size != file.size:
-                    raise _no_package(manifest, f"{file.name} has not the {file.size} bytes that it says")
-            _take_place(making, target)
+                    raise _no_package(manifest, f"{file.name} does not have the stated {file.size} bytes")
+            _publish(making, target)
         finally:
             shutil.rmtree(making, ignore_errors=True)
     return package
 
 
 def needed_by(store: Store, manifest: str) -> Iterator[str]:
-    """Every digest that a package needs: its manifest, and what that names."""
+    """All digests of a package: its manifest, and what that references."""
     yield manifest
     for file in read_package(store, manifest).files:
         yield file.digest
@@ -155,28 +154,28 @@ def root_of(files: list[PackageFile] | tuple[PackageFile, ...]) -> str:
 
 
 def checked_name(name: Any) -> str:
-    """A file's name that stays inside its folder on every system, or a refusal."""
+    """Validate a file name that stays inside its folder on every system."""
     parts = name.split("/") if isinstance(name, str) else [""]
     plain = all(part not in {"", ".", ".."} and part.isprintable() and "\\" not in part for part in parts)
     if not plain or len(parts) > DEPTH_MAX or len(name.encode(errors="replace")) > NAME_BYTES_MAX:
         raise ArtifactRefusedError(
-            f"a package cannot have a file named {str(name)[:100]!r}",
-            next_step=f"names are relative, without .. or \\, with {DEPTH_MAX} parts and {NAME_BYTES_MAX} bytes at most",
+            f"file name {str(name)[:100]!r} is not allowed in a package",
+            next_step=f"names are relative, without .. or \\, with at most {DEPTH_MAX} parts and {NAME_BYTES_MAX} bytes",
         )
     if parts[0].startswith(".git"):
         raise ArtifactRefusedError(
-            f"{name} cannot be in a package: signing tools leave out .git files, so it would be there unsigned",
-            next_step="register a folder that has only the package's files",
+            f"{name} is not allowed in a package: signing tools skip .git files, so it would be unsigned",
+            next_step="register a folder that contains only the package's files",
         )
     return str(name)
 
 
 def plain_files(folder: Path) -> Iterator[tuple[str, int]]:
-    """Every file with an open handle. Links are refused, also where one takes a file's or a folder's place meanwhile."""
+    """Every file with an open handle. Links are refused, even if one replaces a file or folder meanwhile."""
     found = 0
-    with telling(str(folder)):
-        for place, folders, names, handle in os.fwalk(folder, follow_symlinks=False, onerror=_raise):
-            within = Path(place).relative_to(folder)
+    with readable_errors(str(folder)):
+        for parent, folders, names, handle in os.fwalk(folder, follow_symlinks=False, onerror=_raise):
+            within = Path(parent).relative_to(folder)
             for name in folders:
                 _plain(folder / within / name, os.stat(name, dir_fd=handle, follow_symlinks=False).st_mode)
             for name in names:
@@ -185,20 +184,20 @@ def plain_files(folder: Path) -> Iterator[tuple[str, int]]:
                 found += 1
                 if found > FILES_MAX:
                     raise ArtifactRefusedError(f"{folder} has more than {FILES_MAX} files", code="artifact_too_large")
-                opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handle)
+                descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handle)
                 try:
-                    _plain(path, os.fstat(opened).st_mode)  # what was looked at above may have been replaced since
+                    _plain(path, os.fstat(descriptor).st_mode)  # it may have been replaced since the check above
                 except ArtifactRefusedError:
-                    os.close(opened)
+                    os.close(descriptor)
                     raise
-                yield checked_name((within / name).as_posix()), opened
+                yield checked_name((within / name).as_posix()), descriptor
 
 
 def _plain(path: Path, mode: int) -> None:
     if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-        what = "a link" if stat.S_ISLNK(mode) else "no plain file"
+        what = "a link" if stat.S_ISLNK(mode) else "not a plain file"
         raise ArtifactRefusedError(
-            f"{path} is {what}", next_step="a package has plain files and folders only: copy it there"
+            f"{path} is {what}", next_step="a package has only plain files and folders: copy its content"
         )
 
 
@@ -209,7 +208,7 @@ def _raise(error: OSError) -> None:
 def _manifest(files: list[PackageFile], where: str) -> bytes:
     meta = next((file for file in files if file.name == META), None)
     if meta is None:
-        raise ArtifactRefusedError(f"{where} has no {META}", next_step="make packages by  flyball register")
+        raise ArtifactRefusedError(f"{where} has no {META}", next_step="create packages with  flyball register")
     if meta.size > META_BYTES_MAX:
         raise too_large(META, meta.size, META_BYTES_MAX)
     document = {
@@ -238,32 +237,32 @@ def _check_size(files: list[PackageFile] | tuple[PackageFile, ...]) -> None:
     if size > PACKAGE_BYTES_MAX:
         raise too_large("the package", size, PACKAGE_BYTES_MAX)
     if len(files) > FILES_MAX:
-        raise ArtifactRefusedError(f"a package has {FILES_MAX} files at most", code="artifact_too_large")
+        raise ArtifactRefusedError(f"a package has at most {FILES_MAX} files", code="artifact_too_large")
 
 
 def _check_present(package: Package, folder: Path) -> None:
-    with telling(str(folder)):
+    with readable_errors(str(folder)):
         there = {path.relative_to(folder).as_posix(): path.lstat() for path in folder.rglob("*") if not path.is_dir()}
     wanted = {file.name: file.size for file in package.files}
     if {name: found.st_size for name, found in there.items() if stat.S_ISREG(found.st_mode)} != wanted:
         raise ArtifactRefusedError(
-            f"{folder} is not as it was made: files are missing, changed or not the package's",
+            f"{folder} was changed: files are missing, modified or foreign",
             code="artifact_damaged",
-            next_step="remove the folder; it is made again from the artifact store",
+            next_step="remove the folder; it is restored from the artifact store",
         )
 
 
-def _take_place(making: Path, target: Path) -> None:
+def _publish(making: Path, target: Path) -> None:
     for folder, _, _ in os.walk(making):
         sync_folder(Path(folder))
     try:
         making.rename(target)
     except OSError:
-        # Another process made the same folder meanwhile; what is by digest is the same.
+        # Another process made the same folder meanwhile; equal digests mean equal content.
         if not target.is_dir():
             raise
     sync_folder(target.parent)
 
 
 def _no_package(manifest: str, why: str) -> ArtifactRefusedError:
-    return ArtifactRefusedError(f"{manifest} is no package: {why}", next_step="name a manifest that  flyball register  made")
+    return ArtifactRefusedError(f"{manifest} is not a package: {why}", next_step="name a manifest from  flyball register")

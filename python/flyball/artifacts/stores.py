@@ -1,4 +1,4 @@
-"""Which store a registry's `artifacts` line means: a folder, or s3://bucket/prefix."""
+"""Opens the store of a registry's `artifacts` setting: a folder, or s3://bucket/prefix."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 
 def open_store(where: str, *, base: Path = Path(), endpoint: str | None = None, region: str | None = None) -> Store:
-    """The store at a folder, relative to `base`, or in a bucket; credentials of a bucket come from the environment."""
-    scheme, separator, place = where.partition("://")
+    """The store in a folder, relative to `base`, or in a bucket with credentials from the environment."""
+    scheme, separator, rest = where.partition("://")
     if not separator:
         if endpoint or region:
-            raise UsageError(f"an endpoint or region is for s3://bucket/prefix, and the artifacts are in the folder {where}")
+            raise UsageError(f"endpoint and region apply only to s3://bucket/prefix, but artifacts is the folder {where}")
         return FolderStore(base / where)
     if scheme != "s3":
         raise UsageError(
-            f"artifacts are kept in a folder or in s3://bucket/prefix, not in {scheme}://",
-            next_step="most stores speak S3: name theirs as the endpoint",
+            f"artifacts: {scheme}:// is not supported; use a folder or s3://bucket/prefix",
+            next_step="for an S3-compatible store, set its endpoint",
         )
     from flyball.artifacts.object_store import ObjectStore
 
-    bucket, _, prefix = place.partition("/")
+    bucket, _, prefix = rest.partition("/")
     return ObjectStore(bucket, prefix=prefix, endpoint=endpoint, region=region)

@@ -1,7 +1,7 @@
-"""One signed file that carries versions to a site without a network: an OCI layout in a plain tar, and what is in it.
+"""One signed file that transfers versions to an offline site: an OCI layout in a plain tar.
 
-`transfer.json` lists every blob and is signed; it comes first, so that nothing is read that nobody vouches for. Must not
-know keys or trust: who signs and who may is passed in. Nothing is kept before everything has proven to be as it says.
+`transfer.json` lists every blob and is signed; it comes first, so that nothing unsigned is read. Must not know keys or
+trust: signing and verification are parameters. Nothing is stored before everything is verified.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from flyball.artifacts import tar
 from flyball.artifacts.blobs import BLOB_BYTES_MAX, SMALL_BYTES_MAX, verified
 from flyball.artifacts.folder_store import FolderStore
-from flyball.artifacts.new_file import telling, write_new
+from flyball.artifacts.new_file import readable_errors, write_new
 from flyball.artifacts.packages import MANIFEST_TYPE, needed_by, read_package
 from flyball.errors import ArtifactRefusedError
 
@@ -40,14 +40,14 @@ class _Document(BaseModel):
 
 
 class CarriedBlob(_Document):
-    """Bytes in the file."""
+    """A blob in the file."""
 
     digest: _Digest
     size: int = Field(ge=0, le=BLOB_BYTES_MAX)
 
 
 class CarriedVersion(_Document):
-    """A version in the file: its package, and the blobs that say who stands for it."""
+    """A version in the file: its package, and the blobs with its signatures."""
 
     name: str = Field(min_length=1, max_length=128)
     version: int = Field(ge=1)
@@ -62,16 +62,16 @@ class CarriedVersion(_Document):
 
 
 class Transfer(_Document):
-    """What the file says of itself; the file's signature is over exactly these bytes."""
+    """The file's listing; its signature covers exactly these bytes."""
 
     format: Literal[1] = 1
     created: str = Field(max_length=40)
     trust: _Digest | None = None
-    """The trust policy by which the exporting site judged; the importing site judges by its own."""
+    """The exporting site's trust policy; the importing site uses its own."""
     versions: tuple[CarriedVersion, ...] = Field(min_length=1, max_length=VERSIONS_MAX)
-    """What others refer to comes before them."""
+    """Referenced versions come before those that refer to them."""
     blobs: tuple[CarriedBlob, ...] = Field(min_length=1, max_length=BLOBS_MAX)
-    """Sorted by digest; exactly what the versions need."""
+    """Sorted by digest; exactly those that the versions need."""
 
 
 def export(
@@ -83,15 +83,15 @@ def export(
     sign: Callable[[bytes], bytes],
     trust: str | None = None,
 ) -> Transfer:
-    """Writes a file that was not there; every blob is verified on its way. `sign` gives the envelope over transfer.json."""
+    """Write a new file; every blob is verified. `sign` returns the envelope over transfer.json."""
     transfer = describe(store, versions, created=created, trust=trust)
-    with telling(str(out)):
+    with readable_errors(str(out)):
         write_new(out, pieces_of_file(store, transfer, sign))
     return transfer
 
 
 def describe(store: Store, versions: Sequence[CarriedVersion], *, created: str, trust: str | None = None) -> Transfer:
-    """What a file with these versions says of itself. Reads every blob, so that none is found damaged halfway."""
+    """The listing of a file with these versions. Reads every blob, so that damage is found before writing."""
     digests = {digest for version in versions for digest in _needed(store, version)}
     sizes = {digest: sum(len(piece) for piece in store.chunks(digest)) for digest in sorted(digests)}
     blobs = tuple(CarriedBlob(digest=digest, size=size) for digest, size in sizes.items())
@@ -99,13 +99,18 @@ def describe(store: Store, versions: Sequence[CarriedVersion], *, created: str, 
 
 
 def pieces_of_file(store: Store, transfer: Transfer, sign: Callable[[bytes], bytes]) -> Iterator[bytes]:
-    """The file's bytes, for those who send it elsewhere than to a file."""
-    said = transfer.model_dump_json().encode()
-    head = {"oci-layout": _LAYOUT, "transfer.json": said, "transfer.sig.json": sign(said), "index.json": _index(transfer)}
+    """The file's bytes, for writing to another destination."""
+    listing = transfer.model_dump_json().encode()
+    head = {
+        "oci-layout": _LAYOUT,
+        "transfer.json": listing,
+        "transfer.sig.json": sign(listing),
+        "index.json": _index(transfer),
+    }
     for name, content in head.items():
         yield from tar.write_entry(name, len(content), [content])
     for blob in transfer.blobs:
-        yield from tar.write_entry(_place(blob.digest), blob.size, store.chunks(blob.digest))
+        yield from tar.write_entry(_entry_name(blob.digest), blob.size, store.chunks(blob.digest))
     yield tar.write_end()
 
 
@@ -113,19 +118,19 @@ def pieces_of_file(store: Store, transfer: Transfer, sign: Callable[[bytes], byt
 def opened(
     file: Path, *, verify: Callable[[bytes, bytes], object], scratch: Path | None = None
 ) -> Iterator[tuple[Transfer, FolderStore]]:
-    """What a file carries, in a store of its own that is gone afterwards. `verify` raises where the envelope is not good.
+    """A file's content in a temporary store. `verify` raises if the envelope is invalid.
 
-    Every blob has its digest and every package its root here; the caller judges signatures and releases, then calls `keep`.
+    Digests and roots are verified here; the caller verifies signatures and releases, then calls `keep`.
     """
     with tempfile.TemporaryDirectory(dir=scratch, prefix="flyball-transfer-") as folder:
         staging = FolderStore(Path(folder) / "artifacts")
-        with telling(str(file)), file.open("rb") as source:
-            transfer = _taken_in(source, file, verify, staging)
+        with readable_errors(str(file)), file.open("rb") as source:
+            transfer = _read_file(source, file, verify, staging)
         yield transfer, staging
 
 
 def keep(transfer: Transfer, staging: FolderStore, store: Store) -> None:
-    """Puts everything into the site's own store, manifests last; safe to repeat where it was interrupted."""
+    """Copy everything into the site's own store, manifests last; can be repeated after an interruption."""
     manifests = {version.manifest: f"{version.name}@{version.version}" for version in transfer.versions}
     for blob in sorted(transfer.blobs, key=lambda blob: blob.digest in manifests):
         with staging.opened(blob.digest) as file:
@@ -139,13 +144,13 @@ def _needed(store: Store, version: CarriedVersion) -> Iterator[str]:
     yield from (digest for digest in (version.bundle, version.release) if digest is not None)
 
 
-def _taken_in(source: BinaryIO, file: Path, verify: Callable[[bytes, bytes], object], staging: FolderStore) -> Transfer:
+def _read_file(source: BinaryIO, file: Path, verify: Callable[[bytes, bytes], object], staging: FolderStore) -> Transfer:
     reader = tar.TarReader(source, str(file))
     transfer = _read_head(reader, verify, str(file))
     if sum(blob.size for blob in transfer.blobs) > os.fstat(source.fileno()).st_size:
-        raise _refused(file, "it says that it carries more than it has")
+        raise _refused(file, "it lists more than it contains")
     for blob in transfer.blobs:
-        pieces = reader.entry(_place(blob.digest), size=blob.size, size_max=BLOB_BYTES_MAX)
+        pieces = reader.entry(_entry_name(blob.digest), size=blob.size, size_max=BLOB_BYTES_MAX)
         staging.put_pieces(verified(pieces, blob.digest, str(file), blob.size))
     reader.end()
     _check_complete(staging, transfer, file)
@@ -153,39 +158,37 @@ def _taken_in(source: BinaryIO, file: Path, verify: Callable[[bytes, bytes], obj
 
 
 def _read_head(reader: tar.TarReader, verify: Callable[[bytes, bytes], object], where: str) -> Transfer:
-    """The layout's version, what the file says of itself and its signature, in this order; judged before anything else."""
+    """Read the layout version, the listing and its signature, and verify them before anything else."""
 
     def whole(name: str) -> bytes:
         return b"".join(reader.entry(name, size_max=SMALL_BYTES_MAX))
 
     if whole("oci-layout") != _LAYOUT:
-        raise _refused(where, "its layout is of another kind")
-    said, envelope = whole("transfer.json"), whole("transfer.sig.json")
-    verify(said, envelope)
+        raise _refused(where, "its layout is not supported")
+    listing, envelope = whole("transfer.json"), whole("transfer.sig.json")
+    verify(listing, envelope)
     try:
-        transfer = Transfer.model_validate_json(said)
+        transfer = Transfer.model_validate_json(listing)
     except ValidationError as error:
-        raise _refused(where, f"its transfer.json is not of format 1: {error.errors()[0]['msg']}") from error
+        raise _refused(where, f"its transfer.json is not format 1: {error.errors()[0]['msg']}") from error
     digests = [blob.digest for blob in transfer.blobs]
     if digests != sorted(set(digests)):
-        raise _refused(where, "it names a blob twice, or in another order")
+        raise _refused(where, "its blobs are duplicated or not sorted")
     if whole("index.json") != _index(transfer):
-        raise _refused(where, "its index is not that of its versions")
+        raise _refused(where, "its index does not match its versions")
     return transfer
 
 
 def _check_complete(staging: FolderStore, transfer: Transfer, where: Path) -> None:
-    """Each package is one, with the root that the version says, and nothing comes along that no version needs."""
+    """Each package must have its version's root, and nothing may be included that no version needs."""
     needed: set[str] = set()
     for version in transfer.versions:
         package = read_package(staging, version.manifest)
         if package.root != version.root:
-            raise _refused(
-                where, f"{version.name}@{version.version} has the root {package.root}, and it says {version.root}"
-            )
+            raise _refused(where, f"{version.name}@{version.version} has the root {package.root}, but states {version.root}")
         needed.update(_needed(staging, version))
     if needed != {blob.digest for blob in transfer.blobs}:
-        raise _refused(where, "what it carries is not what its versions need")
+        raise _refused(where, "its blobs are not exactly those its versions need")
 
 
 def _index(transfer: Transfer) -> bytes:
@@ -203,11 +206,11 @@ def _index(transfer: Transfer) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
 
 
-def _place(digest: str) -> str:
+def _entry_name(digest: str) -> str:
     return "blobs/" + digest.replace(":", "/")
 
 
 def _refused(where: object, why: str) -> ArtifactRefusedError:
     return ArtifactRefusedError(
-        f"{where} is not taken: {why}", code="bundle_refused", next_step="have it made anew by  flyball registry export"
+        f"{where} is refused: {why}", code="bundle_refused", next_step="create it again with  flyball registry export"
     )

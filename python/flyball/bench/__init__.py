@@ -1,4 +1,4 @@
-"""Measuring: models and payloads to measure with, peers to measure against, and the runs themselves.
+"""Benchmarks: models and payloads, peer servers, measurement runs, records and reports.
 
 This package may import `onnxruntime`, for expected answers and the bare loop; `flyball serve` never does.
 """

@@ -1,4 +1,4 @@
-"""What a key may hold, in words, from the JSON schema of its model: the text of faults, and of the reference page.
+"""Describes a key's allowed values as text, from the JSON schema: for error messages and the reference page.
 
 Must not know which documents exist.
 """
@@ -22,10 +22,10 @@ _PATTERNS = {
 }
 
 
-def schema_at(root: Schema, place: Iterable[str | int]) -> Schema | None:
-    """The schema of one place of a document; None where the schema has no such place."""
+def schema_at(root: Schema, location: Iterable[str | int]) -> Schema | None:
+    """The schema at a path of a document; None if there is none."""
     here: Schema | None = _followed(root, root)
-    for part in place:
+    for part in location:
         if here is None:
             return None
         inner = here.get("items") if isinstance(part, int) else here.get("properties", {}).get(part)
@@ -34,18 +34,18 @@ def schema_at(root: Schema, place: Iterable[str | int]) -> Schema | None:
 
 
 def keys(schema: Schema) -> list[str]:
-    """The keys of an object; none where it is something else."""
+    """The keys of an object schema; empty for other types."""
     return list(schema.get("properties", ()))
 
 
 def in_words(schema: Schema) -> str:
-    """What is allowed at a place."""
-    words = _one(schema)
-    return f"null, or {words}" if schema.get("nullable") else words
+    """The allowed values as text."""
+    message = _one(schema)
+    return f"null, or {message}" if schema.get("nullable") else message
 
 
 def _followed(schema: Schema, root: Schema) -> Schema:
-    """References resolved, and `X | None` as X that is `nullable`."""
+    """Resolve references, and turn `X | None` into a `nullable` X."""
     if "anyOf" in schema:
         (inner,) = [option for option in schema["anyOf"] if option.get("type") != "null"]
         return {**_followed(inner, root), "nullable": True}

@@ -1,4 +1,4 @@
-"""The floor: ONNX Runtime alone, in a loop, without a network."""
+"""Measures the floor: ONNX Runtime alone in a loop, without a network."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BareResult:
-    """A bare loop's figures: runs a second, and the time of one run in µs."""
+    """A bare loop's figures: runs per second, and the time of one run in µs."""
 
     rate_per_s: float
     p50_us: float
@@ -26,21 +26,21 @@ class BareResult:
 
 
 def measure_bare(path: Path, payloads: bytes, duration_s: float) -> BareResult:
-    """Run the payloads' rows, one at a time, for so long; the first tenth warms up and is not counted."""
+    """Run the payloads' rows one at a time; the first tenth of the duration warms up and is not counted."""
     session = one_thread_session(path)
     feeds = [_feed(json.loads(line)) for line in payloads.splitlines()[:1000]]
     times_ns: list[int] = []
     begun = time.perf_counter()
     warm_until = begun + duration_s / 10
     end = begun + duration_s
-    place = 0
-    while (now := time.perf_counter()) < end or not times_ns:  # one run may take longer than all of it
+    index = 0
+    while (now := time.perf_counter()) < end or not times_ns:  # one run may exceed the duration
         started = time.perf_counter_ns()
-        session.run(None, feeds[place])
+        session.run(None, feeds[index])
         took = time.perf_counter_ns() - started
         if now >= warm_until:
             times_ns.append(took)
-        place = (place + 1) % len(feeds)
+        index = (index + 1) % len(feeds)
     p50, p99 = np.percentile(times_ns, [50, 99]) / 1000
     return BareResult(rate_per_s=1e9 * len(times_ns) / sum(times_ns), p50_us=float(p50), p99_us=float(p99))
 

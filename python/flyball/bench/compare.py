@@ -1,5 +1,4 @@
-"""`flyball bench compare`: is B different from A? Live servers are measured in turn, A B B A …; or two records
-are held together.
+"""`flyball bench compare`: compares two live servers, measured in turn (A B B A …), or two records.
 
 Must not decide what a difference is: `statistics.compare` does.
 """
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from flyball.native.load_documents import Arrivals, LoadPlan
 
 _REPEATED: tuple[Phase, ...] = ("steady", "compare", "gate")
-# Where the load comes from and goes to, how finely it is told, and what the model is called there.
+# Source and destination of the load, its resolution, and the model's name there.
 _NOT_LOAD: dict[str, Any] = {"url": True, "model": True, "cpus": True, "path": True, "interval_s": True}
 
 
@@ -32,7 +31,7 @@ def measure_pairs(
     repeats: int,
     progress: Progress,
 ) -> Comparison:
-    """Windows of both sides in turn, each pair in the other order than the last, so that drift falls on both alike."""
+    """Measure both sides in turn, each pair in the opposite order of the last, so that drift affects both alike."""
     step = progress.begin("A and B in turn", 2.0 * repeats)
     done = 0
     for repeat in range(repeats):
@@ -50,26 +49,26 @@ def measure_pairs(
 
 
 def _drawn(arrivals: Arrivals, repeat: int) -> Arrivals:
-    """Other arrivals for each pair, and the same ones for both of its sides."""
+    """New arrivals for each pair, and the same for both of its sides."""
     return arrivals if arrivals.seed is None else arrivals.model_copy(update={"seed": arrivals.seed + repeat})
 
 
 def compare_records(
     a: tuple[Path, BenchRecord], b: tuple[Path, BenchRecord], subject: str | None
 ) -> tuple[Comparison, list[str]]:
-    """Two records held together, and what a reader must know of how they differ in other ways."""
+    """Compare two records, with caveats about other differences between them."""
     sides = [_comparable(path, record, subject) for path, record in (a, b)]
     whole = [[window for window in windows if not window.result.ended_early] for windows in sides]
-    caveats = ["measured at different times: what the machine did in between is not in the intervals"]
+    caveats = ["measured at different times: the intervals do not cover changes of the machine in between"]
     for (path, record), windows, kept in zip((a, b), sides, whole, strict=True):
         if record.status == "partial":
-            caveats.append(f"{path} is partial: {record.partial_reason or 'the run did not come to its end'}")
+            caveats.append(f"{path} is partial: {record.partial_reason or 'the run did not finish'}")
         if len(kept) < len(windows):
-            caveats.append(f"left out of {path}: {len(windows) - len(kept)} of {len(windows)} windows, which ended early")
+            caveats.append(f"{path}: skipped {len(windows) - len(kept)} of {len(windows)} windows, which ended early")
     _refuse_other_load(sides[0][0].plan, sides[1][0].plan)
     left, right = (_surroundings(record, windows[0]) for (_, record), windows in zip((a, b), sides, strict=True))
     caveats += [
-        f"another {what}: {_told(left[what])} and {_told(right[what])}" for what in left if left[what] != right[what]
+        f"different {what}: {_shown(left[what])} and {_shown(right[what])}" for what in left if left[what] != right[what]
     ]
     return compare(whole[0], whole[1], paired=False), caveats
 
@@ -87,18 +86,19 @@ def _comparable(path: Path, record: BenchRecord, subject: str | None) -> list[Wi
 
 
 def _refuse_other_load(a: LoadPlan, b: LoadPlan) -> None:
-    """Latency under one load says nothing of another."""
+    """Latencies under different loads cannot be compared."""
     left, right = _load_of(a), _load_of(b)
     differ = [key for key in {**left, **right} if left.get(key) != right.get(key)]
     if differ:
-        told = ", ".join(f"{key} is {_told(left.get(key))} and {_told(right.get(key))}" for key in differ)
+        shown = ", ".join(f"{key} is {_shown(left.get(key))} and {_shown(right.get(key))}" for key in differ)
         raise UsageError(
-            f"the records were made under different loads: {told}", next_step="measure both with the same scenario"
+            f"the records were measured under different loads: {shown}",
+            next_step="measure both with the same scenario",
         )
 
 
 def _load_of(plan: LoadPlan) -> dict[str, object]:
-    """All that the server feels of a plan, by key. Another seed is the same load, drawn again."""
+    """All parts of a plan that affect the server, by key. Another seed is the same load."""
     document = plan.model_dump(exclude=_NOT_LOAD | {"arrivals": {"seed"}})
     load: dict[str, object] = {}
     for key, value in document.items():
@@ -107,7 +107,7 @@ def _load_of(plan: LoadPlan) -> dict[str, object]:
 
 
 def _surroundings(record: BenchRecord, window: Window) -> dict[str, object]:
-    """What may differ between two records that can be compared, but must be told."""
+    """Properties that may differ between comparable records, but must be reported."""
     machine, software = record.machine, record.software
     return {
         "machine": machine.cpu_model,
@@ -123,5 +123,5 @@ def _surroundings(record: BenchRecord, window: Window) -> dict[str, object]:
     }
 
 
-def _told(value: object) -> object:
+def _shown(value: object) -> object:
     return "none" if value is None else value

@@ -1,6 +1,6 @@
-"""Reads scenarios and contracts from YAML or JSON files. All faults are told at once, each with its file and line.
+"""Reads scenarios and contracts from YAML or JSON files. Reports all faults at once, each with file and line.
 
-Rules that join several keys are judged once every key is right by itself. Paths in a document are relative to it.
+Rules across keys are checked once every key is valid. Paths in a document are relative to it.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ Document = TypeVar("Document", bound=Part)
 
 
 def scenario_names() -> list[str]:
-    """The scenarios that come with flyball."""
+    """The built-in scenarios."""
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
 def read_scenario(name_or_path: str) -> Scenario:
-    """A scenario by its name, if it comes with flyball, or from a file: what has a suffix or a folder is one."""
+    """A built-in scenario by name, or one from a file: anything with a suffix or folder is a path."""
     if name_or_path.endswith(_SUFFIXES) or "/" in name_or_path:
         return _read(Path(name_or_path), Scenario, "scenario_refused")
     names = scenario_names()
     if name_or_path not in names:
         near = difflib.get_close_matches(name_or_path, names, n=1)
         raise ConfigRefusedError(
-            f"there is no scenario {name_or_path!r}; built in are {', '.join(names)}",
+            f"unknown scenario {name_or_path!r}; built in: {', '.join(names)}",
             code="scenario_refused",
-            next_step=f"did you mean {near[0]}?" if near else f"for a file, write its suffix:  {name_or_path}.yaml",
+            next_step=f"did you mean {near[0]}?" if near else f"for a file, include its suffix:  {name_or_path}.yaml",
         )
     return _read(_FOLDER / f"{name_or_path}.yaml", Scenario, "scenario_refused")
 
@@ -61,7 +61,7 @@ def read_contract(path: str | Path) -> Contract:
 
 def _read(path: Path, kind: type[Document], code: str) -> Document:
     marked = _marked(path, code)
-    faults = [_fault((path, line), place, None, "once", words) for place, line, words in marked.problems]
+    faults = [_fault((path, line), location, None, "once", message) for location, line, message in marked.problems]
     if isinstance(marked.value, dict):
         faults += _file_faults(path, marked)
     try:
@@ -81,8 +81,8 @@ def _marked(path: Path, code: str) -> Marked:
         with path.open("rb") as file:
             raw = file.read(_BYTES_MAX + 1)
         if len(raw) > _BYTES_MAX:
-            raise ConfigRefusedError(f"{path} is larger than 1 MiB, which no scenario needs", code=code)
-        # JSON indented with tabs is JSON, but no YAML; within JSON's strings a tab cannot stand.
+            raise ConfigRefusedError(f"{path} exceeds the limit of 1 MiB", code=code)
+        # JSON may be indented with tabs, YAML may not; a tab cannot occur inside a JSON string.
         text = raw.decode().replace("\t", " ") if path.suffix == ".json" else raw.decode()
         return read_marked(text)
     except OSError as error:
@@ -95,7 +95,7 @@ def _marked(path: Path, code: str) -> Marked:
 
 
 def _file_faults(path: Path, marked: Marked) -> list[LineFault]:
-    """Makes the paths in a document relative to it, and finds those that lead nowhere."""
+    """Make the paths in a document relative to it, and report missing files."""
     faults = []
     for part, key in _FILES:
         owner = marked.value.get(part) if isinstance(marked.value, dict) else None
@@ -103,8 +103,8 @@ def _file_faults(path: Path, marked: Marked) -> list[LineFault]:
             continue
         given, owner[key] = owner[key], str(path.parent / owner[key])
         if not Path(owner[key]).is_file():
-            words = f"is {_shown(given)}; there is no file {owner[key]}"
-            faults.append(_fault((path, marked.line((part, key))), (part, key), given, "a file that is there", words))
+            message = f"is {_shown(given)}; file {owner[key]} does not exist"
+            faults.append(_fault((path, marked.line((part, key))), (part, key), given, "an existing file", message))
     return faults
 
 
@@ -112,40 +112,40 @@ def _model_faults(path: Path, marked: Marked, error: ValidationError, kind: type
     root = kind.model_json_schema()
     faults = []
     for item in error.errors(include_url=False):
-        place = item["loc"]
+        location = item["loc"]
         if item["type"] == "value_error":
-            faults.append(_broken_rule(path, marked, place, item["ctx"]["error"]))
+            faults.append(_broken_rule(path, marked, location, item["ctx"]["error"]))
             continue
-        found, allowed, words = _judged(dict(item), root)
-        faults.append(_fault((path, marked.line(place)), place, found, allowed, words))
+        found, allowed, message = _explained(dict(item), root)
+        faults.append(_fault((path, marked.line(location)), location, found, allowed, message))
     return faults
 
 
 def _broken_rule(path: Path, marked: Marked, part: Place, rule: ValueError) -> LineFault:
-    """Told at the first of its keys that stands in the document, with the lines of the others. The text is ours."""
-    places = rule.places if isinstance(rule, BrokenRuleError) else ()
-    first, *others = [place for key in places if (place := (*part, *key)) in marked.lines] or [part]
-    lines = "".join(f"; {path_of(place)} is in line {marked.line(place)}" for place in others)
+    """Reported at the first of its keys in the document, with the lines of the others."""
+    locations = rule.locations if isinstance(rule, BrokenRuleError) else ()
+    first, *others = [location for key in locations if (location := (*part, *key)) in marked.lines] or [part]
+    lines = "".join(f"; {path_of(location)} is in line {marked.line(location)}" for location in others)
     return _fault((path, marked.line(first)), first, None, str(rule), f"{rule}{lines}")
 
 
-def _judged(item: dict[str, Any], root: dict[str, Any]) -> tuple[object, str, str]:
-    """What pydantic found, in our words: the value, what is allowed, and the sentence."""
-    place = item["loc"]
+def _explained(item: dict[str, Any], root: dict[str, Any]) -> tuple[object, str, str]:
+    """A pydantic error as the value, what is allowed, and a message."""
+    location = item["loc"]
     if item["type"] == "extra_forbidden":
-        known = keys(schema_at(root, place[:-1]) or {})
-        near = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.5)
+        known = keys(schema_at(root, location[:-1]) or {})
+        near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
         advice = f"did you mean {near[0]}?" if near else f"keys are {', '.join(known)}"
-        return item["input"], f"one of the keys {', '.join(known)}", f"is no key here; {advice}"
-    schema = schema_at(root, place)
+        return item["input"], f"one of the keys {', '.join(known)}", f"is an unknown key; {advice}"
+    schema = schema_at(root, location)
     allowed = in_words(schema) if schema else str(item["msg"]).lower()
     if item["type"] == "missing":
         return None, allowed, f"is missing; allowed: {allowed}"
     return item["input"], allowed, f"is {_shown(item['input'])}; allowed: {allowed}"
 
 
-def _fault(at: tuple[Path, int], place: Place, found: object, allowed: str, words: str) -> LineFault:
-    return LineFault(path_of(place), found, allowed, f"{at[0]}:{at[1]}", words)
+def _fault(at: tuple[Path, int], location: Place, found: object, allowed: str, message: str) -> LineFault:
+    return LineFault(path_of(location), found, allowed, f"{at[0]}:{at[1]}", message)
 
 
 def _shown(value: object) -> str:

@@ -1,7 +1,7 @@
-"""A bare server for measuring the generator, and for faults that are known because they were asked for.
+"""A bare server for measuring the generator, with configurable faults.
 
 Run:  python -m flyball.bench.echo [--listen 127.0.0.1:0] [--service-us N] [--stall-ms N --stall-every-s N] [--reply-bytes N]
-Prints `ready http://127.0.0.1:PORT` once it takes requests, and runs until SIGTERM or SIGINT.
+Prints `ready http://127.0.0.1:PORT` once it accepts requests, and runs until SIGTERM or SIGINT.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _SIGNALS = {signal.SIGTERM, signal.SIGINT}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serve until a signal comes; the exit code is 0 unless the echo could not start."""
+    """Serve until a signal arrives; the exit code is 0 unless the start failed."""
     options = _options(arguments)
-    # Blocked before the echo's thread starts, which inherits the mask: only this thread takes them.
+    # Blocked before the echo's thread starts, which inherits the mask: only this thread receives them.
     signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         echo = Echo(options)
@@ -37,10 +37,10 @@ def main(arguments: list[str] | None = None) -> int:
 def _options(arguments: list[str] | None) -> EchoOptions:
     parser = argparse.ArgumentParser(prog="python -m flyball.bench.echo", description="A bare HTTP/1.1 server.")
     parser.add_argument("--listen", default="127.0.0.1:0", metavar="HOST:PORT")
-    parser.add_argument("--service-us", type=int, default=0, help="the thread spins so long for each request")
-    parser.add_argument("--stall-ms", type=int, default=0, help="how long everything stands still")
-    parser.add_argument("--stall-every-s", type=float, default=0.0, help="how often it does")
-    parser.add_argument("--reply-bytes", type=int, default=0, help="answers are padded with spaces to this length")
+    parser.add_argument("--service-us", type=int, default=0, help="busy time per request")
+    parser.add_argument("--stall-ms", type=int, default=0, help="length of a stall")
+    parser.add_argument("--stall-every-s", type=float, default=0.0, help="interval between stalls")
+    parser.add_argument("--reply-bytes", type=int, default=0, help="pad replies with spaces to this length")
     return EchoOptions(**vars(parser.parse_args(arguments)))
 
 

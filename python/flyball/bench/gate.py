@@ -1,7 +1,7 @@
-"""`flyball bench gate`: a server proves its latency contract, or the reason why it did not is told.
+"""`flyball bench gate`: proves a server's latency contract, or reports why it is not proven.
 
-Proved means that the whole 95 % intervals of p99 and of the share of errors lie below their limits: an estimate that happens
-to be below proves nothing.
+A contract is proven if the whole 95 % intervals of p99 and of the error share are below their limits: an estimate below the
+limit alone proves nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from flyball.bench.record import Window
     from flyball.bench.scenario import Contract
 
-_TIMEOUT_FACTOR = 20  # a timeout far above the limit, so that the tail is seen and not cut off
+_TIMEOUT_FACTOR = 20  # far above the limit, so that the tail is measured and not cut off
 _TIMEOUT_MS_MIN = 1000
-_MORE = "make window_s or repeats larger"
+_MORE = "increase window_s or repeats"
 
 
 Outcome = Literal["kept", "broken", "not proven"]
@@ -29,7 +29,7 @@ Outcome = Literal["kept", "broken", "not proven"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of a contract. `reasons` has one sentence for each thing that was not as promised."""
+    """The result for a contract. `reasons` has one sentence per violation."""
 
     outcome: Outcome
     reasons: list[str]
@@ -38,18 +38,18 @@ class Verdict:
 def measure_contract(
     contract: Contract, measurement: Measurement, subject: Subject, cpus: list[int] | None, progress: Progress
 ) -> Verdict:
-    """Run the contract's windows and judge them."""
+    """Run the contract's windows and evaluate them."""
     step = progress.begin(f"{contract.rate_per_s:,.0f}/s", contract.repeats * contract.window_s)
     windows = []
     for repeat in range(contract.repeats):
         step.update(repeat * contract.window_s, f"window {repeat + 1} of {contract.repeats}")
         windows.append(measurement.window(subject, "gate", _plan(contract, subject, cpus, seed=repeat), repeat=repeat))
     step.end(f"{contract.repeats} × {contract.window_s:g} s")
-    return judge(contract, windows)
+    return evaluate(contract, windows)
 
 
-def judge(contract: Contract, windows: list[Window]) -> Verdict:
-    """Hold windows against a contract."""
+def evaluate(contract: Contract, windows: list[Window]) -> Verdict:
+    """Evaluate windows against a contract."""
     found = figures(windows)
     parts = [_latency(contract, found["p99"]), _errors(contract, found["error_share"], windows)]
     if all(part.outcome == "kept" for part in parts):
@@ -58,33 +58,35 @@ def judge(contract: Contract, windows: list[Window]) -> Verdict:
     outcome: Outcome = "broken" if any(part.outcome == "broken" for part in parts) else "not proven"
     limit = next((window.result.bottleneck for window in windows if window.result.bottleneck), None)
     if limit:
-        # A generator at its limit makes figures worse and never better: what it broke, the server may have kept.
+        # A saturated generator makes figures worse, never better: a violation may not be the server's.
         outcome, reasons = "not proven", [*reasons, limit]
     stolen = sum(window.host.steal_share > STEAL_MAX for window in windows)
     if stolen:
-        reasons.append(f"the host took more than {STEAL_MAX:.0%} of the processor in {stolen} of {len(windows)} windows")
+        reasons.append(f"CPU steal above {STEAL_MAX:.0%} in {stolen} of {len(windows)} windows")
     return Verdict(outcome, reasons)
 
 
 def _latency(contract: Contract, p99: Estimate) -> Verdict:
     limit_us = contract.p99_ms * 1e3
     if p99.value > limit_us:
-        return Verdict("broken", [f"p99 is {latency(p99.value)}, above {latency(limit_us)}"])
+        return Verdict("broken", [f"p99 is {latency(p99.value)}, limit {latency(limit_us)}"])
     if p99.interval is None:
         return Verdict("not proven", [f"too few answers for an interval of p99: {_MORE}"])
     if p99.interval.high > limit_us:
-        may = f"p99 is {latency(p99.value)}, but may be up to {latency(p99.interval.high)}, above {latency(limit_us)}"
+        may = (
+            f"p99 is {latency(p99.value)}, but its interval reaches {latency(p99.interval.high)}, limit {latency(limit_us)}"
+        )
         return Verdict("not proven", [f"{may}: {_MORE}"])
     return Verdict("kept", [])
 
 
 def _errors(contract: Contract, share: Estimate, windows: list[Window]) -> Verdict:
-    allowed = f"{contract.error_budget:.3%} are allowed"
+    allowed = f"{contract.error_budget:.3%} allowed"
     if share.value > contract.error_budget:
-        return Verdict("broken", [f"{share.value:.3%} of the requests had no right answer, {allowed}: {_why(windows)}"])
+        return Verdict("broken", [f"{share.value:.3%} of the requests had no correct answer, {allowed}: {_why(windows)}"])
     if share.interval is None or share.interval.high > contract.error_budget:
         most = f"up to {share.interval.high:.3%}" if share.interval else "any share"
-        return Verdict("not proven", [f"{most} of the requests may have no right answer, {allowed}: {_MORE}"])
+        return Verdict("not proven", [f"{most} of the requests may have no correct answer, {allowed}: {_MORE}"])
     return Verdict("kept", [])
 
 

@@ -1,4 +1,4 @@
-"""Live servers for `compare` and `gate`: finds or starts them, makes their payloads, and keeps the record."""
+"""Finds or starts live servers for `compare` and `gate`, makes their payloads, and writes the record."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MODEL = "model"
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What both sides of a comparison get."""
+    """The load for both sides of a comparison."""
 
     model: str | None
     protocol: Any
@@ -47,8 +47,8 @@ def compare_live(sides: tuple[str, str], load: Load, path: Path, command: list[s
         requests = [side[2] for side in found]
         record = new_record(command, requests[0], cores)
         measurement = stack.enter_context(Measurement(record, path, requests[0].payloads))
-        for _, told, _ in found:
-            measurement.add_subject(told)
+        for _, measured, _ in found:
+            measurement.add_subject(measured)
         measure_surroundings(measurement, requests[0], cores, progress, load.seconds)
         plan = LoadPlan(
             url=found[0][0].url,
@@ -62,14 +62,14 @@ def compare_live(sides: tuple[str, str], load: Load, path: Path, command: list[s
             warmup=Warmup(least_s=0.3, most_s=2.0),
             cpus=cores.generator,
         )
-        # Each with its own payloads: the right answers of two models differ.
+        # Each with its own payloads: the correct answers of two models differ.
         subjects = (replace(found[0][0], payloads=requests[0].payloads), replace(found[1][0], payloads=requests[1].payloads))
         return measure_pairs(measurement, subjects, plan, repeats=load.repeats, progress=progress)
 
 
 def gate_live(contract: Contract, url: str, path: Path, command: list[str], progress: Progress) -> Verdict:
-    """Hold the server at `url` to a contract."""
-    subject, told = elsewhere(url, contract.model)
+    """Test the server at `url` against a contract."""
+    subject, measured = elsewhere(url, contract.model)
     if contract.protocol == "decision":
         payloads = payloads_for_decision(contract.payloads)
         subject = replace(subject, path=f"/v1/decisions/{contract.model}")
@@ -78,27 +78,28 @@ def gate_live(contract: Contract, url: str, path: Path, command: list[str], prog
     requests = Requests(contract.model, None, payloads, contract.payloads)
     cores = Cores(None, None)
     with Measurement(new_record(command, requests, cores, contract=contract), path, payloads) as measurement:
-        measurement.add_subject(told)
+        measurement.add_subject(measured)
         measure_surroundings(measurement, requests, cores, progress, contract.window_s)
         return measure_contract(contract, measurement, subject, cores.generator, progress)
 
 
 def _side(stack: ExitStack, letter: str, side: str, load: Load, cores: Cores) -> tuple[Subject, SubjectRecord, Requests]:
-    """One side, up and answering."""
+    """Start or find one side, and wait until it answers."""
     source = PayloadSource()
     if "://" in side:
         if load.model is None:
-            raise UsageError("a URL does not say which model", next_step="name it:  --model NAME")
-        subject, told = elsewhere(side, load.model, label=f"{letter} ({side})")
+            raise UsageError("--model is required with a URL", next_step="name it:  --model NAME")
+        subject, measured = elsewhere(side, load.model, label=f"{letter} ({side})")
         payloads = payloads_for_server(source, side, load.model)
-        return subject, told, Requests(load.model, None, payloads, source)
+        return subject, measured, Requests(load.model, None, payloads, source)
     name, _, given = side.rpartition("=")
-    del name  # both sides are served under one name, so that one plan fits both
+    del name  # both sides serve under one name, so that one plan fits both
     model = Path(given)
     if not model.is_file():
         raise UsageError(
-            f"{side} is no record, URL or model file", next_step="name two models:  flyball bench compare old.onnx new.onnx"
+            f"{side} is not a record, URL or model file",
+            next_step="name two models:  flyball bench compare old.onnx new.onnx",
         )
     payloads = payloads_for(source, model, ModelSource(path=str(model), name=_MODEL))
-    subject, told = stack.enter_context(serving(model, _MODEL, payloads, cores.server, label=f"{letter} ({model.name})"))
-    return subject, told, Requests(_MODEL, model, payloads, source)
+    subject, measured = stack.enter_context(serving(model, _MODEL, payloads, cores.server, label=f"{letter} ({model.name})"))
+    return subject, measured, Requests(_MODEL, model, payloads, source)

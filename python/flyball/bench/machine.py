@@ -1,6 +1,6 @@
-"""What a figure was measured on: hardware, limits, versions, and what the host did meanwhile.
+"""Describes the machine of a measurement: hardware, limits, versions, and host activity.
 
-Files are read below `root`, so that tests can write a machine of their own. Must not know what is measured.
+Files are read below `root`, so that tests can supply their own. Must not know what is measured.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 ROOT = Path("/")
-# Version 1 of cgroups writes "no limit" as the largest number of whole pages.
+# cgroup v1 writes "no limit" as the largest number of whole pages.
 _V1_UNLIMITED_BYTES = 1 << 60
 
 
 def machine_record(
     server_cpus: Sequence[int] | None, generator_cpus: Sequence[int] | None, *, root: Path = ROOT
 ) -> MachineRecord:
-    """The hardware and what of it this process may use; None for cores leaves them to the kernel."""
+    """The hardware available to this process; None for cores leaves placement to the kernel."""
     seen = machine()
     flags = _cpu_flags(root)
     used = {*(server_cpus or seen.cpus), *(generator_cpus or seen.cpus)}
-    # The extension reads version 2 of cgroups; hosts with version 1 set the same limits elsewhere.
+    # The extension reads cgroup v2; cgroup v1 hosts set the same limits elsewhere.
     quota = seen.cpu_quota if seen.cpu_quota is not None else _v1_quota(root)
     memory = seen.memory_limit_bytes if seen.memory_limit_bytes is not None else _v1_memory(root)
     return MachineRecord(
@@ -52,7 +52,7 @@ def machine_record(
 
 
 def software_record() -> SoftwareRecord:
-    """The versions of what measures and of what is measured."""
+    """The versions of the measuring and the measured software."""
     build = build_info()
     return SoftwareRecord(
         flyball_version=build.version,
@@ -66,52 +66,51 @@ def software_record() -> SoftwareRecord:
 
 
 def refuse_debug_build() -> None:
-    """Figures of a build without optimisation say nothing about the one that ships."""
+    """Refuse an unoptimised build: its figures say nothing about releases."""
     build = build_info()
     if build.debug_assertions:
         raise RefusedError(
-            f"the extension is a debug build (profile {build.profile}), which proves nothing",
+            f"the extension is a debug build (profile {build.profile}), which cannot be benchmarked",
             code="debug_build",
             next_step="make build",
         )
 
 
 def warnings_of(machine: MachineRecord) -> list[str]:
-    """What about this machine makes its figures worse or less steady, and what to do about it."""
+    """Properties of this machine that distort figures, and remedies."""
     server, generator = (
         set(cpus if cpus is not None else machine.cpus_allowed) for cpus in (machine.server_cpus, machine.generator_cpus)
     )
     warnings = []
     if machine.governor is not None and machine.governor != "performance":
         warnings.append(
-            f"the frequency governor is {machine.governor}, so that clock rates follow the load: "
+            f"the frequency governor is {machine.governor}, so that clock rates vary with the load: "
             "cpupower frequency-set -g performance"
         )
-    # A server whose cores are not known may run on another machine.
+    # A server with unknown cores may run on another machine.
     if machine.server_cpus is not None and server & generator:
         shared = ", ".join(str(cpu) for cpu in sorted(server & generator))
         warnings.append(
-            f"the generator shares cores with the server ({shared}), so that latencies hold its work too: "
-            "measure with two cores or more"
+            f"the generator shares cores with the server ({shared}), which adds to the latencies: use at least two cores"
         )
     quota, cores = machine.cgroup_cpu_quota, len(server | generator)
     if quota is not None and quota < cores:
         warnings.append(
-            f"the cgroup grants the time of {quota:g} cores to {cores}, and stops all threads once it is used up: "
+            f"the cgroup limits {cores} to the time of {quota:g} cores, and throttles all threads beyond it: "
             "raise its CPU limit"
         )
     return warnings
 
 
 def virtual_note(machine: MachineRecord) -> str | None:
-    """What to know of figures of a virtual machine. No warning: most machines are, and the steal tells when it hurt."""
+    """A note for virtual machines. Not a warning: most machines are, and the steal figure shows interference."""
     if machine.virtualisation is None:
         return None
-    return f"Measured on a {machine.virtualisation}: repeat on a machine of your own before you promise a figure."
+    return f"Measured on a {machine.virtualisation}: repeat on your own machine before you promise a figure."
 
 
 class HostWatch:
-    """What the host did inside a `with`: the time that it took from these cores, or from all, and the load at the end."""
+    """Host activity inside a `with`: CPU time stolen from these cores, or all, and the load at the end."""
 
     seen: HostSeen
 
@@ -143,20 +142,20 @@ class HostWatch:
 
 
 def _cpu_flags(root: Path) -> list[str]:
-    """Of the first core; x86 calls them flags, ARM features."""
+    """CPU flags of the first core; ARM calls them features."""
     found = re.search(r"^(?:flags|Features)\s*:\s*(.*)$", _text(root / "proc/cpuinfo") or "", re.MULTILINE)
     return found[1].split() if found else []
 
 
 def _governor(root: Path, cpus: Iterable[int]) -> str | None:
-    """The governor of these cores, several where they differ; None where the kernel has no say, as in most guests."""
+    """The governors of these cores; None if the kernel reports none, as in most guests."""
     folder = root / "sys/devices/system/cpu"
     found = {_text(folder / f"cpu{cpu}/cpufreq/scaling_governor") for cpu in cpus} - {None}
     return ", ".join(sorted(name for name in found if name)) or None
 
 
 def _virtualisation(root: Path, flags: list[str]) -> str | None:
-    """A name where one is told; bare metal is None."""
+    """The hypervisor's name if known; None on bare metal."""
     hypervisor = _text(root / "sys/hypervisor/type")
     if not hypervisor and "hypervisor" not in flags:
         return None
@@ -170,11 +169,11 @@ def _memory_total(root: Path) -> int:
 
 
 def _v1_quota(root: Path) -> float | None:
-    """The tightest of this process's groups, in cores."""
+    """The smallest quota of this process's groups, in cores."""
     quotas = []
     for folder in _v1_folders(root, "cpu"):
         quota, period = (_number(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
-        if quota is not None and period and quota > 0:  # -1 is no limit
+        if quota is not None and period and quota > 0:  # -1 means no limit
             quotas.append(quota / period)
     return min(quotas, default=None)
 
@@ -185,7 +184,7 @@ def _v1_memory(root: Path) -> int | None:
 
 
 def _v1_folders(root: Path, controller: str) -> Iterator[Path]:
-    """From this process's group up. In a container the path is the host's and not there, but the mount is its own group."""
+    """From this process's group upwards. In a container the path is the host's, but the mount is its own group."""
     for line in (_text(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = line.split(":", 2)
         if controller in controllers.split(","):
@@ -196,7 +195,7 @@ def _v1_folders(root: Path, controller: str) -> Iterator[Path]:
 
 
 def _ort_version() -> str | None:
-    """Of the library that is loaded: a named one tells its version by its name, if at all."""
+    """The version of the loaded library, if its file name has one."""
     named = os.environ.get("ORT_DYLIB_PATH")
     if named:
         found = re.search(r"\.so\.(\d[\d.]*)$", Path(named).resolve().name)
@@ -213,7 +212,7 @@ def _number(path: Path) -> int | None:
 
 
 def _text(path: Path) -> str | None:
-    """A file's words; None where it is not there or not ours to read."""
+    """A file's content; None if it is missing or unreadable."""
     try:
         return path.read_text().strip()
     except OSError:

@@ -1,4 +1,4 @@
-"""One benchmark under way: runs the generator window by window and keeps the record on disk after each.
+"""Runs the generator window by window, and writes the record after each.
 
 Must not know why a window is measured; `phases`, `compare` and `gate` do.
 """
@@ -32,14 +32,14 @@ _MEMORY_EVERY_S = 1.0
 
 
 class ServerGoneError(UnavailableError):
-    """The server stopped answering while it was measured; what was measured until then is kept."""
+    """The server stopped answering during the measurement; earlier windows are kept."""
 
     code = "server_gone"
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A server that takes requests now. `path` is where a server of another protocol takes them; `payloads` are its own."""
+    """A server that accepts requests. `path` is the endpoint of another protocol; `payloads` are its own."""
 
     name: str
     url: str
@@ -49,7 +49,7 @@ class Subject:
 
 
 class Measurement:
-    """The record of a benchmark and the file that it is kept in. Leave its `with` to mark how it ended."""
+    """A benchmark's record and its file. Leaving the `with` marks how it ended."""
 
     def __init__(self, record: BenchRecord, path: Path, payloads: bytes) -> None:
         self.record = record
@@ -66,17 +66,17 @@ class Measurement:
         if error is None:
             self.keep(status="complete", partial_reason=None)
         else:
-            words = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error).partition("\n")[0]
-            self.keep(partial_reason=words or type(error).__name__)
+            reason = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error).partition("\n")[0]
+            self.keep(partial_reason=reason or type(error).__name__)
 
     def keep(self, **changes: Any) -> None:
-        """Change the record, and write it."""
+        """Change and write the record."""
         self.record = self.record.model_copy(update=changes)
         self.record.write(self.path)
 
     def add_subject(self, subject: SubjectRecord) -> None:
-        """A server that will be measured, or what became known of it since; one of the same name is replaced."""
-        known = {told.name: told for told in self.record.subjects}
+        """Add or replace a measured server."""
+        known = {one.name: one for one in self.record.subjects}
         self.keep(subjects=list({**known, subject.name: subject}.values()))
 
     def window(
@@ -86,16 +86,16 @@ class Measurement:
         plan: LoadPlan,
         *,
         repeat: int = 0,
-        told: Callable[[float, int], None] | None = None,
+        progress: Callable[[float, int], None] | None = None,
     ) -> Window:
-        """Run the generator once; the window is in the record before anything else happens."""
+        """Run the generator once; the window is recorded before anything else happens."""
         started_at = datetime.now(UTC)
         run = LoadRun(plan, subject.payloads or self.payloads)
-        look = _Look(self._cores(plan), subject, memory=phase == "soak")
+        observer = _Observer(self._cores(plan), subject, memory=phase == "soak")
         interrupted = None
         try:
-            look.on(run, told)
-        except BaseException as error:  # Ctrl-C above all: what was measured until then is kept
+            observer.on(run, progress)
+        except BaseException as error:  # Ctrl-C above all: keep the windows measured so far
             interrupted = error
             run.stop()
         result = run.result()
@@ -106,30 +106,30 @@ class Measurement:
             started_at=started_at,
             plan=plan if plan.arrivals.kind != "trace" else _without_offsets(plan),
             result=result,
-            host=look.host(),
-            server=server_side(look.before, scrape(subject.url), plan.model) if look.before else None,
-            memory=look.memory,
+            host=observer.host(),
+            server=server_side(observer.before, scrape(subject.url), plan.model) if observer.before else None,
+            memory=observer.memory,
         )
         if result.sent or not interrupted:
             self.keep(windows=[*self.record.windows, window])
         if interrupted is not None:
             raise interrupted
         if result.ended_early:
-            words = subject.process.words() if subject.process and not subject.process.alive() else ""
+            output = subject.process.stderr_tail() if subject.process and not subject.process.alive() else ""
             raise ServerGoneError(
-                f"{subject.name}: {result.ended_early}" + (f"\n{words}" if words else ""),
-                next_step=f"what was measured until then is in {self.path}, marked as partial",
+                f"{subject.name}: {result.ended_early}" + (f"\n{output}" if output else ""),
+                next_step=f"the windows measured so far are in {self.path}, marked as partial",
             )
         return window
 
     def _cores(self, plan: LoadPlan) -> list[int] | None:
-        """The cores in use, as far as they are known: steal on others does not matter."""
+        """The cores in use, if known: steal on others does not matter."""
         machine = self.record.machine
         return [*machine.server_cpus, *(plan.cpus or [])] if machine.server_cpus else None
 
 
-class _Look:
-    """Looks on while a window is measured: the server's own figures when measuring begins, the host, and memory."""
+class _Observer:
+    """Observes a window: the server's metrics when measuring begins, the host, and memory."""
 
     def __init__(self, cpus: list[int] | None, subject: Subject, *, memory: bool) -> None:
         self._cpus = cpus
@@ -140,22 +140,22 @@ class _Look:
         self.before = ""
         self.memory: list[MemorySample] = []
 
-    def on(self, run: LoadRun, told: Callable[[float, int], None] | None) -> None:
-        """Until the run has ended."""
+    def on(self, run: LoadRun, progress: Callable[[float, int], None] | None) -> None:
+        """Observe until the run ends."""
         begun = None
         while not run.finished():
             if begun is None and run.phase() != "warming":
-                # Just before measuring begins: the warm-up is in neither the client's figures nor the server's.
+                # Just before measuring begins: warm-up is in neither the client's nor the server's figures.
                 self._begin()
                 begun = time.monotonic()
-            if told is not None:
-                told(*run.progress())
+            if progress is not None:
+                progress(*run.progress())
             if begun is not None:
                 self._watch_memory(time.monotonic() - begun)
             time.sleep(_POLL_S if begun is not None else _POLL_WARMING_S)
 
     def host(self) -> HostSeen:
-        """What the host did since measuring began."""
+        """Host activity since measuring began."""
         if self._host is None:
             self._begin()
         self._stack.close()
@@ -172,5 +172,5 @@ class _Look:
 
 
 def _without_offsets(plan: LoadPlan) -> LoadPlan:
-    """A trace is named by the scenario; a copy of it in every window would swell the record."""
+    """The scenario names a trace; a copy in every window would bloat the record."""
     return plan.model_copy(update={"arrivals": plan.arrivals.model_copy(update={"offsets_s": []})})

@@ -1,4 +1,4 @@
-"""What the generator adds by itself: the same requests against an echo that does nothing, on the server's cores."""
+"""Measures the generator's overhead: the same requests against an idle echo on the server's cores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WARMUP = Warmup(least_s=0.3, most_s=0.3)
 def measure_overhead(
     payloads: bytes, server_cpus: list[int] | None, generator_cpus: list[int] | None, seconds: float = 2.0
 ) -> Overhead:
-    """Latency at a low rate, which is all the generator's and the kernel's, and the highest rate."""
+    """Latency at a low rate, caused by generator and kernel alone, and the maximum rate."""
     rows = unchecked(payloads, _ROWS)
     protocol: Literal["http", "json"] = "json" if rows.startswith(b'{"body"') else "http"
     with start_echo(server_cpus) as echo:
@@ -38,17 +38,17 @@ def measure_overhead(
 
 
 def start_echo(cpus: list[int] | None, *flags: object) -> Process:
-    """The generator's own echo on these cores, with a known fault where the flags ask for one."""
+    """Start an echo on these cores; flags configure faults."""
     return Process([sys.executable, "-m", "flyball.bench.echo", *(str(flag) for flag in flags)], cpus=cpus)
 
 
 def echo_plan(url: str, seconds: float, cpus: list[int] | None) -> LoadPlan:
-    """A window against an echo, a closed loop unless it is changed."""
+    """A window against an echo; a closed loop by default."""
     return LoadPlan(url=url, model="echo", path="/", connections=_CONNECTIONS, duration_s=seconds, warmup=_WARMUP, cpus=cpus)
 
 
 def unchecked(payloads: bytes, count: int | None = None) -> bytes:
-    """The first rows, or all, without their expected answers: an echo has none."""
-    asked = [json.loads(line) for line in payloads.splitlines()[:count]]
-    plain = [{"body": row["body"]} if "body" in row else {"inputs": row["inputs"], "outputs": None} for row in asked]
+    """The first payloads, or all, without expected answers: an echo has none."""
+    pool = [json.loads(line) for line in payloads.splitlines()[:count]]
+    plain = [{"body": row["body"]} if "body" in row else {"inputs": row["inputs"], "outputs": None} for row in pool]
     return b"\n".join(json.dumps(row).encode() for row in plain)

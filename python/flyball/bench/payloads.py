@@ -1,7 +1,7 @@
-"""Seeded requests for a model, with the answers that ONNX Runtime gives, as the JSONL that the load generator reads.
+"""Seeded requests for a model with ONNX Runtime's answers, as JSONL for the load generator.
 
-Rows come from the model's maker, from its signature, or from a file; no row comes twice as long as the source has more.
-Floats are written with the fewest digits that give the same float back, as servers write them.
+Rows come from the model's maker, its signature, or a file, and repeat only when the source is exhausted. Floats have the
+fewest digits that round-trip, as servers write them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Inputs = Sequence[TensorMetadata]
     Row = dict[str, Array]
-    Told = Callable[[str], None]
+    Note = Callable[[str], None]
     Progress = Callable[[int, int], None]
 
 _DATATYPES = {
@@ -44,7 +44,7 @@ _DATATYPES = {
     "tensor(double)": "FP64",
     "tensor(string)": "BYTES",
 }
-_BYTES_MAX = 256 * 1024 * 1024  # the generator keeps every number of a pool, at many times the length of its text
+_BYTES_MAX = 256 * 1024 * 1024  # the generator keeps every parsed number, at many times its text length
 _TRIES = 50
 _DECIDED = '"outcome":'
 
@@ -57,10 +57,10 @@ def one_thread_session(path: Path) -> Any:
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    options.log_severity_level = 3  # some converted models warn at every run
+    options.log_severity_level = 3  # some converted models warn in every run
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # its errors have no base of their own
+    except Exception as error:  # ONNX Runtime's errors have no common base
         raise ModelRefusedError(f"ONNX Runtime cannot load {path}: {error}") from error
 
 
@@ -69,13 +69,13 @@ def payloads_for(
     model: Path,
     wanted: ModelSource,
     *,
-    told: Told | None = None,
+    note: Note | None = None,
     progress: Progress | None = None,
 ) -> bytes:
-    """The payloads of a model that lies here. `told` is given what a reader must know of them, `progress` done and all."""
+    """Payloads for a local model. `note` receives notes for the reader, `progress` the counts done and total."""
     session = one_thread_session(model)
-    rows = _rows(source, signature_of(session), wanted.make, told)
-    return _written(rows, source.count, session if source.check else None, told, progress)
+    rows = _rows(source, signature_of(session), wanted.make, note)
+    return _written(rows, source.count, session if source.check else None, note, progress)
 
 
 def payloads_for_server(
@@ -84,67 +84,67 @@ def payloads_for_server(
     model: str,
     *,
     maker: MakerName | None = None,
-    told: Told | None = None,
+    note: Note | None = None,
     progress: Progress | None = None,
 ) -> bytes:
-    """The payloads of a model that runs elsewhere: the server tells its signature, and nobody the right answers."""
+    """Payloads for a remote model, from the server's metadata and without expected answers."""
     from flyball.client import Client
 
     with Client(url) as client:
         inputs = client.metadata(model).inputs
     if not inputs:
-        raise ModelRefusedError(f"{url} tells no inputs of the model {model!r}, so that no payload can be made")
-    return _written(_rows(source, inputs, maker, told), source.count, None, told, progress)
+        raise ModelRefusedError(f"{url} reports no inputs for the model {model!r}, so no payload can be made")
+    return _written(_rows(source, inputs, maker, note), source.count, None, note, progress)
 
 
 def payloads_for_decision(source: PayloadSource) -> bytes:
-    """Rows of a file as requests for decisions, each of one row; a right answer has an outcome."""
+    """Rows of a file as one-row requests for decisions; a correct answer has an outcome."""
     from flyball.bench.row_tensors import drawn
 
-    lines = drawn(Path(source.file or ""), source.count, source.seed, _asked)
+    lines = drawn(Path(source.file or ""), source.count, source.seed, _decision_request)
     return ("\n".join(lines) + "\n").encode()
 
 
-def _asked(record: Record) -> str:
+def _decision_request(record: Record) -> str:
     if any(isinstance(cell, Untyped) for cell in record.cells.values()):
         raise RefusedError(
-            f"{record.at}: CSV does not tell numbers from texts, and a decision's fields have types",
+            f"{record.at}: CSV does not distinguish numbers from text, but a decision's fields are typed",
             code="payloads_refused",
-            next_step="name a file of JSON Lines or Parquet",
+            next_step="use a JSON Lines or Parquet file",
         )
     try:
         return json.dumps({"body": {"input": record.cells}, "holds": _DECIDED}, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise RefusedError(f"{record.at} has a cell that JSON cannot carry: {error}", code="payloads_refused") from error
+        raise RefusedError(f"{record.at} has a cell that JSON cannot encode: {error}", code="payloads_refused") from error
 
 
 def make_payloads(
     path: Path, count: int, seed: int, *, rows: Callable[[int], Array] | None = None, check: bool = True
 ) -> bytes:
-    """JSONL of `count` requests of one row each. `rows(count)` gives the rows of a model with a single input."""
+    """JSONL of `count` one-row requests. `rows(count)` yields the rows of a single-input model."""
     session = one_thread_session(path)
     inputs = signature_of(session)
     if rows is None:
         made = made_up(inputs, count, seed)
     else:
         given = rows(count)
-        made = _of_only_input(inputs, (given[place : place + 1] for place in range(count)))
+        made = _of_only_input(inputs, (given[index : index + 1] for index in range(count)))
     return _written(made, count, session if check else None)
 
 
 def signature_of(session: Any) -> list[TensorMetadata]:
-    """A model's inputs as a server would tell them."""
+    """A model's inputs as server metadata."""
     inputs = []
     for spec in session.get_inputs():
         if spec.type not in _DATATYPES:
-            raise ModelRefusedError(f"input {spec.name!r} has type {spec.type}, which payloads cannot carry")
+            raise ModelRefusedError(f"input {spec.name!r} has type {spec.type}, which payloads do not support")
         shape = tuple(size if isinstance(size, int) and size > 0 else -1 for size in spec.shape)
         inputs.append(TensorMetadata(spec.name, _DATATYPES[spec.type], shape))
     return inputs
 
 
-def made_up(inputs: Inputs, count: int, seed: int, told: Told | None = None) -> Iterator[Row]:
-    """Rows of a signature alone, distinct as long as it has others; a free dimension has the size 1."""
+def made_up(inputs: Inputs, count: int, seed: int, note: Note | None = None) -> Iterator[Row]:
+    """Random rows for a signature, distinct while possible; free dimensions have size 1."""
     random = np.random.default_rng(seed)
     seen: set[bytes] = set()
     tries = _TRIES
@@ -158,8 +158,8 @@ def made_up(inputs: Inputs, count: int, seed: int, told: Told | None = None) -> 
             tries = 1
         seen.add(mark)
         yield row
-    if len(seen) < count and told:
-        told(f"only {len(seen):,} of {count:,} payloads are distinct: the signature has hardly more")
+    if len(seen) < count and note:
+        note(f"only {len(seen):,} of {count:,} payloads are distinct: the signature allows few values")
 
 
 def tensor_document(name: str, array: Array) -> dict[str, Any]:
@@ -169,37 +169,37 @@ def tensor_document(name: str, array: Array) -> dict[str, Any]:
     return {"name": name, "datatype": datatype_of(name, array), "shape": list(array.shape), "data": data}
 
 
-def _rows(source: PayloadSource, inputs: Inputs, maker: MakerName | None, told: Told | None) -> Iterable[Row]:
+def _rows(source: PayloadSource, inputs: Inputs, maker: MakerName | None, note: Note | None) -> Iterable[Row]:
     match source.source:
         case "signature":
-            return made_up(inputs, source.count, source.seed, told)
+            return made_up(inputs, source.count, source.seed, note)
         case "maker":
             if maker is None:
-                raise UsageError("payloads come from the maker, and the model has none", next_step="set source: signature")
+                raise UsageError("payloads.source is maker, but the model has no maker", next_step="set source: signature")
             from flyball.bench.models.make import maker_rows
 
             return _of_only_input(inputs, maker_rows(maker, source.count, source.seed))
         case "file":
             from flyball.bench.row_tensors import rows_from_file
 
-            return rows_from_file(Path(source.file or ""), inputs, source.count, source.seed, told)
+            return rows_from_file(Path(source.file or ""), inputs, source.count, source.seed, note)
 
 
 def _of_only_input(inputs: Inputs, arrays: Iterable[Array]) -> Iterator[Row]:
     if len(inputs) != 1:
         names = ", ".join(spec.name for spec in inputs)
-        raise ModelRefusedError(f"the model has {len(inputs)} inputs ({names}); rows can be given for one only")
+        raise ModelRefusedError(f"the model has {len(inputs)} inputs ({names}); rows are supported for one only")
     return ({inputs[0].name: array} for array in arrays)
 
 
 def _written(
-    rows: Iterable[Row], count: int, session: Any | None, told: Told | None = None, progress: Progress | None = None
+    rows: Iterable[Row], count: int, session: Any | None, note: Note | None = None, progress: Progress | None = None
 ) -> bytes:
-    """The lines of all rows, with what `session` answers to each."""
+    """The lines of all rows, with the session's answers."""
     lines: list[str] = []
     size = 0
-    if session is None and told:
-        told("the answers are not checked")
+    if session is None and note:
+        note("answers are not checked")
     for done, row in enumerate(rows, start=1):
         document: dict[str, Any] = {"inputs": [tensor_document(name, array) for name, array in row.items()]}
         document["outputs"] = _expected(session, row, done) if session is not None else None
@@ -207,12 +207,12 @@ def _written(
             lines.append(json.dumps(document, separators=(",", ":"), allow_nan=False))
         except ValueError as error:
             raise RefusedError(
-                f"payload {done} or its answer has a number that is not finite, which the lines cannot carry",
-                next_step="leave the answers unchecked:  check: false",
+                f"payload {done} or its answer has a non-finite number, which JSON cannot encode",
+                next_step="disable the check of answers:  check: false",
             ) from error
         size += len(lines[-1])
         if size > _BYTES_MAX:
-            raise RefusedError(f"the first {done} payloads are {size >> 20} MiB already", next_step="lower payloads.count")
+            raise RefusedError(f"the first {done} payloads already have {size >> 20} MiB", next_step="lower payloads.count")
         if progress:
             progress(done, count)
     return ("\n".join(lines) + "\n").encode()
@@ -222,8 +222,8 @@ def _expected(session: Any, row: Row, number: int) -> list[dict[str, Any]]:
     names = [output.name for output in session.get_outputs()]
     try:
         arrays = session.run(None, row)
-    except Exception as error:  # its errors have no base of their own
-        raise RefusedError(f"the model cannot run payload {number}: {error}") from error
+    except Exception as error:  # ONNX Runtime's errors have no common base
+        raise RefusedError(f"the model fails on payload {number}: {error}") from error
     return [tensor_document(name, array) for name, array in zip(names, arrays, strict=True)]
 
 
@@ -236,9 +236,9 @@ def _made_up(spec: TensorMetadata, random: np.random.Generator) -> Array:
     if spec.datatype == "BYTES":
         return random.choice(np.array(["a", "b", "c", "d"], dtype=object), shape)
     if spec.datatype not in _DATATYPES.values():
-        raise ModelRefusedError(f"input {spec.name!r} has datatype {spec.datatype}, which payloads cannot carry")
+        raise ModelRefusedError(f"input {spec.name!r} has datatype {spec.datatype}, which payloads do not support")
     dtype = as_array([], spec.datatype).dtype
     if dtype.kind == "f":
         return random.standard_normal(shape).astype(dtype)
-    # Bytes are pixels. In other whole numbers, zero and one are what every vocabulary and category has.
+    # Bytes are pixels. For other integers, every vocabulary and category has zero and one.
     return random.integers(0, 256 if spec.datatype == "UINT8" else 2, shape).astype(dtype)

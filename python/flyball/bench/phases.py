@@ -1,7 +1,7 @@
-"""What a scenario measures, phase by phase, on one server that is up.
+"""Runs a scenario's phases on a running server.
 
-The search tries rates in windows; a window that the host disturbed, or whose p99 cannot be told from the limit, is tried
-again. Must not know how servers are started.
+The search measures rates in windows; a window that the host disturbed, or whose p99 interval contains the limit, is
+repeated. Must not know how servers are started.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _WINDOWS_FOR_YES, _WINDOWS_MAX = 2, 3
 _SILENT_MAX = 3
-_SEARCH_BLOCKS = 20  # enough for an interval of p99; more would only swell the record
-_REQUESTS_MIN = 1000  # below, a window's p99 is the luck of ten requests
+_SEARCH_BLOCKS = 20  # enough for an interval of p99; more would bloat the record
+_REQUESTS_MIN = 1000  # below that, a window's p99 depends on ten requests
 _STRETCH_MAX = 10.0
 _RAMP_FROM = 0.1
 _THREADS_MAX = 8
@@ -49,41 +49,41 @@ class Phases:
         self._cpus = cpus
         self._progress = progress
         trace_file = scenario.arrivals.trace_file
-        self._offsets_s = read_trace(trace_file) if trace_file is not None else None  # once: it may be long
+        self._offsets_s = read_trace(trace_file) if trace_file is not None else None  # read once: it may be long
 
     def steady(self, repeats: int | None = None, first_repeat: int = 0) -> None:
-        """Windows at one rate: the percentiles that are published."""
+        """Windows at one rate, for the published percentiles."""
         wanted = self._scenario.steady
         if wanted is None:
             return
         count = wanted.repeats if repeats is None else repeats
         step = self._begin("steady", count * wanted.window_s)
-        for place in range(count):
+        for index in range(count):
             plan = self._open(wanted.rate_per_s, wanted.window_s)
-            self._run("steady", plan, step, place * wanted.window_s, repeat=first_repeat + place)
+            self._run("steady", plan, step, index * wanted.window_s, repeat=first_repeat + index)
         step.end(f"{count} × {wanted.window_s:g} s at {wanted.rate_per_s:,.0f}/s")
 
     def search(self, repeats: int | None = None) -> None:
-        """Bisections for the highest rate that keeps the SLO, kept one by one; those of earlier calls count as well."""
+        """Bisect for the highest rate that meets the SLO, and record each; results of earlier calls count too."""
         wanted = self._scenario.search
         if wanted is None:
             return
         count = wanted.repeats if repeats is None else repeats
         step = self._begin("search", count)
         known = self._rate_kept()
-        for place in range(count):
+        for index in range(count):
             bisection = Bisection(
-                partial(self._attempt, partial(step.update, place)),
+                partial(self._attempt, partial(step.update, index)),
                 step=1 + 3 * wanted.precision if known and known.estimates_per_s else 2.0,
                 precision=wanted.precision,
             )
             bracket = bisection.run(self._start(known, wanted))
-            known = self._keep_bracket(known, bracket, "the generator was the limit above it" if bisection.unknown else None)
+            known = self._keep_bracket(known, bracket, "the generator was saturated above it" if bisection.unknown else None)
             if bracket.kept is None:
                 break
         kept = known.rate_per_s if known else None
-        told = f"{kept:,.0f}/s keep p99 ≤ {self._scenario.slo.p99_ms:g} ms" if kept else "no rate keeps the SLO"
-        step.end(f"{told}; {known.note}" if known and known.note else told)
+        result = f"{kept:,.0f}/s with p99 ≤ {self._scenario.slo.p99_ms:g} ms" if kept else "no rate meets the SLO"
+        step.end(f"{result}; {known.note}" if known and known.note else result)
 
     def curve(self) -> None:
         """Latency against rate."""
@@ -95,23 +95,23 @@ class Phases:
         if peak is None:
             return
         step = self._begin("curve", len(wanted.shares) * wanted.window_s)
-        for place, share in enumerate(wanted.shares):
-            self._run("curve", self._open(peak * share, wanted.window_s), step, place * wanted.window_s)
+        for index, share in enumerate(wanted.shares):
+            self._run("curve", self._open(peak * share, wanted.window_s), step, index * wanted.window_s)
         step.end(f"{len(wanted.shares)} rates to {peak * max(wanted.shares):,.0f}/s")
 
     def concurrency(self) -> None:
-        """A closed loop with more and more connections."""
+        """A closed loop with increasing connections."""
         wanted = self._scenario.concurrency
         if wanted is None:
             return
         step = self._begin("concurrency", len(wanted.connections) * wanted.window_s)
-        for place, connections in enumerate(wanted.connections):
+        for index, connections in enumerate(wanted.connections):
             plan = self._plan(Arrivals(kind="closed"), wanted.window_s, connections=connections)
-            self._run("concurrency", plan, step, place * wanted.window_s)
+            self._run("concurrency", plan, step, index * wanted.window_s)
         step.end(f"{wanted.connections[0]} to {wanted.connections[-1]} connections")
 
     def soak(self) -> None:
-        """One long window with the server's memory watched."""
+        """One long window, with the server's memory recorded."""
         wanted = self._scenario.soak
         if wanted is None:
             return
@@ -120,7 +120,7 @@ class Phases:
         step.end(f"{wanted.duration_s:,.0f} s at {wanted.rate_per_s:,.0f}/s")
 
     def _start(self, known: RateKept | None, wanted: Search) -> float:
-        """Where a bisection starts: at half of what a closed loop reaches, later near what was found, but not just there."""
+        """The start of a bisection: half the closed-loop rate, later near the last result but not exactly there."""
         if known and known.estimates_per_s:
             jitter = Random(len(known.estimates_per_s)).uniform(-1, 1)
             return known.estimates_per_s[-1] * math.exp(2 * jitter * wanted.precision)
@@ -139,11 +139,11 @@ class Phases:
         return next((known for known in kept if known.subject == self._subject.name), None)
 
     def _attempt(self, tell: Callable[[str], None], rate_per_s: float) -> Tried:
-        """Whether the SLO is kept at a rate: a yes needs two windows, and a window that says nothing is taken again."""
+        """Whether a rate meets the SLO: a yes needs two windows, and an inconclusive window is repeated."""
         search, slo = self._scenario.search, self._scenario.slo
         assert search is not None  # noqa: S101 - asked for by the caller
         tell(f"trying {rate_per_s:,.0f}/s")
-        # At low rates longer, so that there is a p99 to speak of.
+        # Longer at low rates, so that there are enough requests for a p99.
         duration_s = min(max(search.window_s, _REQUESTS_MIN / rate_per_s), _STRETCH_MAX * search.window_s)
         windows: list[Window] = []
         silent = 0
@@ -154,9 +154,9 @@ class Phases:
                 silent += 1
                 continue
             windows.append(window)
-            told = clearly_keeps(windows, slo)
-            if told is False or (told and len(windows) >= _WINDOWS_FOR_YES):
-                return "kept" if told else "broken"
+            result = clearly_keeps(windows, slo)
+            if result is False or (result and len(windows) >= _WINDOWS_FOR_YES):
+                return "kept" if result else "broken"
         if len(windows) < _WINDOWS_FOR_YES:
             return "unknown"
         return "kept" if keeps(windows, slo) else "broken"
@@ -170,11 +170,11 @@ class Phases:
             phase,
             plan,
             repeat=repeat,
-            told=lambda gone, count: step.update(done_s + min(gone, plan.duration_s), f"{count:,} requests"),
+            progress=lambda gone, count: step.update(done_s + min(gone, plan.duration_s), f"{count:,} requests"),
         )
 
     def _open(self, rate_per_s: float, duration_s: float) -> LoadPlan:
-        # Other arrivals in each window: repeats of one draw would know nothing of how arrivals vary.
+        # New arrivals in each window: repeats of one draw would not show how arrivals vary.
         seed = self._scenario.arrivals.seed + len(self._measurement.record.windows)
         return self._plan(arrivals_at(self._scenario, rate_per_s, seed, self._offsets_s), duration_s)
 
@@ -199,7 +199,7 @@ class Phases:
 
 
 def arrivals_at(scenario: Scenario, rate_per_s: float, seed: int, offsets_s: list[float] | None = None) -> Arrivals:
-    """The scenario's arrivals at a rate; `offsets_s` are those of its trace."""
+    """The scenario's arrivals at a rate; `offsets_s` come from its trace."""
     wanted = scenario.arrivals
     match wanted.kind:
         case "constant":
@@ -224,25 +224,25 @@ def arrivals_at(scenario: Scenario, rate_per_s: float, seed: int, offsets_s: lis
 
 
 def threads_on(cpus: list[int] | None, connections: int) -> int:
-    """A thread for each of the generator's cores, up to what it takes to outrun a server on the others."""
+    """One thread per generator core, up to what it takes to saturate a server on the others."""
     return min(len(cpus or [0]), connections, _THREADS_MAX)
 
 
 def says_something(window: Window, slo: Slo) -> bool:
-    """Not one that the host disturbed, nor a broken promise while the generator was at its limit; a kept one is kept."""
+    """Whether a window is conclusive: not disturbed by the host, and no violation by a saturated generator."""
     if window.host.steal_share > STEAL_MAX:
         return False
     return window.result.bottleneck is None or keeps([window], slo)
 
 
 def keeps(windows: list[Window], slo: Slo) -> bool:
-    """Whether the SLO was kept over all these windows."""
+    """Whether all these windows together meet the SLO."""
     found = figures(windows)
     return found["p99"].value <= slo.p99_ms * 1e3 and found["error_share"].value <= slo.error_budget
 
 
 def clearly_keeps(windows: list[Window], slo: Slo) -> bool | None:
-    """The same; None where p99's interval has the limit inside, so that another window may change the word."""
+    """The same; None if p99's interval contains the limit, so that another window may change the result."""
     found = figures(windows)
     if found["error_share"].value > slo.error_budget:
         return False
@@ -253,13 +253,13 @@ def clearly_keeps(windows: list[Window], slo: Slo) -> bool | None:
 
 
 def rate_kept(subject: str, brackets: Sequence[Bracket], note: str | None) -> RateKept:
-    """What several bisections say together. The truth lies between what is kept and what is not, so the interval reaches
-    from the low end of the ones to the high end of the others.
+    """Combine several bisections. The true rate is between a met and a missed one, so the interval reaches from the lowest
+    met rate to the highest missed one.
     """
     kept = [bracket.kept for bracket in brackets if bracket.kept is not None]
     broken = [bracket.broken for bracket in brackets if bracket.broken is not None]
     if len(kept) < len(brackets):
-        note = "a search found no rate that keeps the SLO"
+        note = "a search found no rate that meets the SLO"
     if not kept:
         nothing = {"rate_per_s": None, "low_per_s": None, "high_per_s": None}
         return RateKept(subject=subject, estimates_per_s=[], broken_per_s=broken, note=note, **nothing)

@@ -1,7 +1,7 @@
-"""A server under measurement: started as a process on chosen cores, watched, and stopped.
+"""A server process under measurement: started on chosen cores, observed, and stopped.
 
-Cores are chosen without `preexec_fn` (unsafe beside threads) and without a wrapper (which would be counted as cold start):
-a child inherits the affinity of the thread that starts it.
+Cores are set without `preexec_fn` (unsafe with threads) and without a wrapper (which would count as cold start): a child
+inherits the affinity of the thread that starts it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class Process:
-    """A server process, with all that it starts, that has said `ready http://…`. Use it in a `with`; leaving ends them."""
+    """A server process that printed `ready http://…`, with its children. Leaving the `with` ends them all."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Process:
                 stderr=self._errors,
                 env={**os.environ, **(environment or {})},
                 text=True,
-                start_new_session=True,  # what it starts can then be found, and ended, as one group
+                start_new_session=True,  # so that its children can be found and ended as one group
             )
         try:
             self.url = self._wait_ready(ready_s)
@@ -76,7 +76,7 @@ class Process:
         raise FlyballError(f"/proc/{self.pid}/status has no VmRSS: the process has ended")
 
     def memory_bytes(self) -> int:
-        """Memory of the process and of all that it started; pages that several share are divided among them (PSS)."""
+        """Memory of the process and its children; shared pages are divided among them (PSS)."""
         return sum(_pss_bytes(pid) for pid in self._group())
 
     def alive(self) -> bool:
@@ -84,21 +84,21 @@ class Process:
         return self._child.poll() is None
 
     def thread_cpu_s(self) -> dict[str, float]:
-        """CPU time of each thread by name; threads of one name are added up."""
+        """CPU time by thread name; threads of the same name are summed."""
         times: dict[str, float] = {}
         for task in Path(f"/proc/{self.pid}/task").iterdir():
             try:
                 name = (task / "comm").read_text().strip()
-                # The name in `stat` may hold spaces and brackets: fields are counted after its last bracket.
+                # The name in `stat` may contain spaces and brackets: fields are counted after its last bracket.
                 fields = (task / "stat").read_text().rpartition(")")[2].split()
             except (FileNotFoundError, ProcessLookupError):
-                continue  # it has ended meanwhile, as threads do that load models
+                continue  # it has ended, as threads that load models do
             times[name] = times.get(name, 0.0) + (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
         return times
 
     def stop(self) -> int:
-        """Ask the process to end, wait, and give its exit code; one that does not end is killed."""
-        members = self._group()  # while it lives: children that outlive it no longer name it as their parent
+        """Terminate the process, wait, and return its exit code; it is killed if it does not end."""
+        members = self._group()  # while it lives: orphaned children no longer name it as their parent
         if self._child.poll() is None:
             self._child.send_signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -108,7 +108,7 @@ class Process:
         return self._child.returncode
 
     def wait(self) -> int:
-        """Wait until the process ends by itself."""
+        """Wait until the process ends."""
         return self._child.wait()
 
     def __enter__(self) -> Self:
@@ -119,15 +119,15 @@ class Process:
     ) -> None:
         self.stop()
 
-    def words(self) -> str:
-        """The end of what the process wrote to stderr."""
+    def stderr_tail(self) -> str:
+        """The end of its stderr."""
         file = self._errors.fileno()
-        # Not `seek`: the child writes at the same position, and would write over what is there.
+        # Not `seek`: the child shares the file position, and would overwrite its output.
         end = os.pread(file, _WORDS_BYTES_MAX, max(0, os.fstat(file).st_size - _WORDS_BYTES_MAX))
         return end.decode(errors="replace").strip()[-2000:]
 
     def _group(self) -> list[int]:
-        """The process, its session, and their children: a child may open a session of its own."""
+        """The process, its session, and their children: a child may open its own session."""
         members = {self.pid}
         others = parents_and_sessions()
         while True:
@@ -137,8 +137,8 @@ class Process:
             members |= joined
 
     def _kill(self, members: Sequence[int]) -> None:
-        """End the process if it still runs, and what outlived it: the next server must have the cores to itself."""
-        self._child.kill()  # does nothing once the process has ended
+        """Kill the process and its survivors: the next server must have the cores to itself."""
+        self._child.kill()  # does nothing if the process has ended
         self._child.wait()
         for pid in {*members, *self._group()} & parents_and_sessions().keys():
             with contextlib.suppress(ProcessLookupError):
@@ -149,7 +149,7 @@ class Process:
         ready = threading.Event()
 
         def read() -> None:
-            # Reads to the end, so that the child can never block on a full pipe.
+            # Read to the end, so that the child never blocks on a full pipe.
             assert self._child.stdout is not None  # noqa: S101 - asked for above
             with self._child.stdout as lines:
                 for line in lines:
@@ -161,20 +161,20 @@ class Process:
         threading.Thread(target=read, daemon=True).start()
         if ready.wait(ready_s) and found:
             return found[0]
-        if ready.is_set():  # it closed its output and is about to end; its own exit code tells more than our kill's
+        if ready.is_set():  # it closed its output and is about to end; its own exit code says more than a kill's
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._child.wait(_EXIT_S)
         self._kill(self._group())
         code = self._child.returncode
-        raise FlyballError(f"{' '.join(self.command)} did not become ready (exit {code}):\n{self.words()}")
+        raise FlyballError(f"{' '.join(self.command)} did not become ready (exit {code}):\n{self.stderr_tail()}")
 
 
 def parents_and_sessions() -> dict[int, tuple[int, int]]:
-    """Of every process by its id."""
+    """Parent and session of every process, by pid."""
     found = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
-            with contextlib.suppress(OSError):  # ended meanwhile
+            with contextlib.suppress(OSError):  # it has ended
                 fields = (folder / "stat").read_text().rpartition(")")[2].split()
                 found[int(folder.name)] = (int(fields[1]), int(fields[3]))
     return found
@@ -183,7 +183,7 @@ def parents_and_sessions() -> dict[int, tuple[int, int]]:
 def _pss_bytes(pid: int) -> int:
     try:
         rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    except OSError:  # ended meanwhile
+    except OSError:  # it has ended
         return 0
     found = re.search(r"^Pss:\s+(\d+) kB", rollup, re.MULTILINE)
     return int(found.group(1)) * 1024 if found else 0
@@ -191,7 +191,7 @@ def _pss_bytes(pid: int) -> int:
 
 @contextmanager
 def on_cpus(cpus: Sequence[int] | None) -> Iterator[None]:
-    """Run the calling thread, and what it starts meanwhile, on these cores."""
+    """Run the calling thread and the processes it starts on these cores."""
     if cpus is None:
         yield
         return
@@ -204,7 +204,7 @@ def on_cpus(cpus: Sequence[int] | None) -> Iterator[None]:
 
 
 def split_cpus() -> tuple[list[int], list[int]]:
-    """Cores for the server and cores for the generator; the same ones where there is only one."""
+    """Cores for the server and for the generator; the same if there is only one."""
     cpus = sorted(os.sched_getaffinity(0))
     half = len(cpus) // 2
     return (cpus[:half], cpus[half:]) if half else (cpus, cpus)

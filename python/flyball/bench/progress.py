@@ -1,4 +1,4 @@
-"""What a long measurement tells whoever watches it; how that is shown is the command line's business."""
+"""The progress interface of long measurements; the command line implements it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Protocol
 class Step(Protocol):
     """One step of a command."""
 
-    def update(self, completed: float, told: str) -> None:
-        """How much is done, and a few words on it."""
+    def update(self, completed: float, status: str) -> None:
+        """Report the amount done, with a short text."""
 
-    def end(self, told: str) -> None:
-        """The step is done; its last words."""
+    def end(self, status: str) -> None:
+        """Finish the step with its final status."""
 
 
 class Progress(Protocol):
-    """Shows steps, one after another."""
+    """Shows steps one after another."""
 
     def begin(self, name: str, total: float) -> Step:
-        """Begin a step; `total` is what `completed` will reach."""
+        """Begin a step; `total` is the final value of `completed`."""

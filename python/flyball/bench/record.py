@@ -1,4 +1,4 @@
-"""The one file of a benchmark: everything that was set, seen and counted, from which each report is made anew.
+"""The record of a benchmark: all settings, observations and counts, from which reports are generated.
 
 It is written anew after every window, so that a run that ends early leaves what it has, marked as partial. A name that ends
 in .gz is compressed: published records are.
@@ -30,7 +30,7 @@ class _Part(BaseModel):
 
 
 class MachineRecord(_Part):
-    """The hardware, and what of it this process might use."""
+    """The hardware available to this process."""
 
     cpu_model: str
     cpu_flags: list[str]
@@ -47,7 +47,7 @@ class MachineRecord(_Part):
 
 
 class SoftwareRecord(_Part):
-    """What was measured with what."""
+    """The versions of the software."""
 
     flyball_version: str
     commit: str
@@ -59,7 +59,7 @@ class SoftwareRecord(_Part):
 
 
 class ModelRecord(_Part):
-    """The model that was served; a server elsewhere does not tell its digest."""
+    """The served model; a remote server does not report its digest."""
 
     name: str
     digest: str | None
@@ -77,7 +77,7 @@ class PayloadRecord(_Part):
 
 
 class Overhead(_Part):
-    """What the generator itself adds, measured against an echo on the server's cores. HTTP JSON, whatever the protocol."""
+    """The generator's overhead, measured against an echo on the server's cores. HTTP JSON, whatever the protocol."""
 
     p50_us: float
     p99_us: float
@@ -117,7 +117,7 @@ class StageTime(_Part):
 
 
 class ServerSide(_Part):
-    """The server's own view of one window; `whole` is its walk from the body's arrival to the reply."""
+    """The server's own metrics of one window; `whole` is its walk from the body's arrival to the reply."""
 
     whole: StageTime
     stages: list[StageTime]
@@ -125,14 +125,14 @@ class ServerSide(_Part):
 
 
 class HostSeen(_Part):
-    """What the host did meanwhile."""
+    """Host activity during a window."""
 
     steal_share: float
     load_1m: float
 
 
 class MemorySample(_Part):
-    """Memory of all processes of the server (PSS), so many seconds into the window."""
+    """Memory of all server processes (PSS), by seconds into the window."""
 
     at_s: float
     memory_bytes: int
@@ -153,7 +153,7 @@ class Window(_Part):
 
 
 class RateKept(_Part):
-    """What a search found for one subject: the highest rate that keeps the SLO, once for each bisection."""
+    """A search's result for one subject: the highest rate that meets the SLO, per bisection."""
 
     subject: str
     estimates_per_s: list[float]
@@ -185,11 +185,11 @@ class BenchRecord(_Part):
     rates_kept: list[RateKept] = []
 
     def windows_of(self, subject: str, phase: Phase) -> list[Window]:
-        """A subject's windows of one phase, in the order in which they were measured."""
+        """A subject's windows of one phase, in measured order."""
         return [window for window in self.windows if (window.subject, window.phase) == (subject, phase)]
 
     def write(self, path: Path) -> None:
-        """Write the file whole: made beside, on the disk, and renamed."""
+        """Write the file atomically and durably."""
         beside = path.with_name(f".{path.name}.new")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -203,14 +203,14 @@ class BenchRecord(_Part):
             with contextlib.suppress(OSError):
                 beside.unlink()
             raise FlyballError(
-                f"cannot write {path}: {error.strerror or error}; the measurement ends here",
+                f"cannot write {path}: {error.strerror or error}; the measurement stops",
                 code="record_not_written",
-                next_step="make room, or name another folder",
+                next_step="free disk space, or name another folder",
             ) from error
 
     @classmethod
     def read(cls, path: Path) -> BenchRecord:
-        """A record from its file."""
+        """Read a record's file."""
         try:
             text = path.read_bytes()
             if path.suffix == ".gz":
@@ -224,7 +224,7 @@ class BenchRecord(_Part):
             first = error.errors()[0]
             where = ".".join(str(part) for part in first["loc"]) or "the document"
             raise RefusedError(
-                f"{path} is no record of a benchmark: {where}: {first['msg']}",
+                f"{path} is not a benchmark record: {where}: {first['msg']}",
                 code="record_refused",
                 next_step="make one:  flyball bench --scenario fraud-gbdt",
             ) from error
@@ -235,11 +235,11 @@ class _Head(BaseModel):
 
 
 def _refuse_other_format(path: Path, text: bytes) -> None:
-    """First of all: the parts of another format would be told as faults, one by one."""
+    """Checked first: another format would otherwise fail key by key."""
     found = _Head.model_validate_json(text).format
     if found.startswith(_FORMAT) and found != BenchRecord.model_fields["format"].default:
         raise RefusedError(
-            f"{path} was made by another version of flyball (format {found})",
+            f"{path} was written by another version of flyball (format {found})",
             code="record_refused",
             next_step="read it with that version, or measure again",
         )

@@ -1,6 +1,6 @@
-"""Rows of a file as the tensors of requests, every cell checked against the datatype that the model takes.
+"""Converts a file's rows to request tensors, checking every cell against the model's datatypes.
 
-Must not know servers: the model's signature is given.
+Must not know servers: the model's signature is a parameter.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ _FOUND_CHARACTERS_MAX = 60
 
 
 def rows_from_file(
-    path: Path, inputs: Sequence[TensorMetadata], count: int, seed: int, told: Callable[[str], None] | None = None
+    path: Path, inputs: Sequence[TensorMetadata], count: int, seed: int, note: Callable[[str], None] | None = None
 ) -> list[dict[str, Array]]:
-    """So many rows of a file as tensors."""
-    return drawn(path, count, seed, lambda record: tensors_of(record, inputs), told)
+    """Rows of a file as tensors."""
+    return drawn(path, count, seed, lambda record: tensors_of(record, inputs), note)
 
 
 def drawn(
-    path: Path, count: int, seed: int, read: Callable[[Record], _Row], told: Callable[[str], None] | None = None
+    path: Path, count: int, seed: int, read: Callable[[Record], _Row], note: Callable[[str], None] | None = None
 ) -> list[_Row]:
-    """So many rows of a file, drawn with the seed: each once, and again only where the file has fewer."""
+    """Rows of a file in seeded random order, repeated only if the file has too few."""
     file = open_rows(path)
     if not file.count:
         raise RefusedError(f"{path} has no rows", code="payloads_refused")
@@ -49,16 +49,16 @@ def drawn(
     order: list[int] = random.choice(file.count, min(count, file.count), replace=False).tolist()
     if count > file.count:
         order += random.integers(file.count, size=count - file.count).tolist()
-        if told:
-            told(f"{path} has {file.count:,} rows, which are repeated to make {count:,} payloads")
-    places = sorted(set(order))
-    with closing(file.pick(places)) as records:
-        rows = {place: read(record) for place, record in zip(places, records, strict=True)}
-    return [rows[place] for place in order]
+        if note:
+            note(f"{path} has {file.count:,} rows, which are repeated to make {count:,} payloads")
+    indices = sorted(set(order))
+    with closing(file.pick(indices)) as records:
+        rows = {index: read(record) for index, record in zip(indices, records, strict=True)}
+    return [rows[index] for index in order]
 
 
 def tensors_of(record: Record, inputs: Sequence[TensorMetadata]) -> dict[str, Array]:
-    """The tensors of a row: a V2 request, cells named after the inputs, or the columns of the only input in their order."""
+    """A row's tensors: from a V2 request, cells named after the inputs, or the only input's columns in order."""
     try:
         if _is_request(record.cells):
             return _from_request(record.cells["inputs"], inputs)
@@ -83,7 +83,7 @@ def _from_request(items: list[dict[str, Any]], inputs: Sequence[TensorMetadata])
             raise ValueError(f"an entry of 'inputs' has no {lacking[0]}")
         spec = known.get(item["name"]) if isinstance(item["name"], str) else None
         if spec is None:
-            raise ValueError(f"the model has no input {_shown(item['name'])}; its inputs are {', '.join(known)}")
+            raise ValueError(f"unknown input {_shown(item['name'])}; the model's inputs are {', '.join(known)}")
         if item["datatype"] != spec.datatype:
             raise ValueError(f"input {spec.name!r} is {_shown(item['datatype'])}; allowed: {spec.datatype}")
         array = _array(item["data"], spec.datatype, f"input {spec.name!r}")
@@ -97,15 +97,15 @@ def _from_request(items: list[dict[str, Any]], inputs: Sequence[TensorMetadata])
 def _from_columns(cells: dict[str, Any], inputs: Sequence[TensorMetadata]) -> dict[str, Array]:
     if len(inputs) != 1 or len(inputs[0].shape) != 2:
         shapes = ", ".join(f"{spec.name!r} {list(spec.shape)}" for spec in inputs)
-        raise ValueError(f"columns must be named after the inputs, which are {shapes}; here are {', '.join(cells)}")
+        raise ValueError(f"columns must be named after the inputs, which are {shapes}; found {', '.join(cells)}")
     spec = inputs[0]
     width = spec.shape[1]
     if width not in (-1, len(cells)):
-        raise ValueError(f"has {len(cells)} columns, and the input {spec.name!r} takes {width}; leave the others out")
+        raise ValueError(f"has {len(cells)} columns, but the input {spec.name!r} takes {width}; remove the others")
     row = [_array(cell, spec.datatype, f"column {name!r}") for name, cell in cells.items()]
     several = next((name for name, array in zip(cells, row, strict=True) if array.ndim), None)
     if several is not None:
-        raise ValueError(f"column {several!r} has a list, where the input {spec.name!r} takes one value a column")
+        raise ValueError(f"column {several!r} has a list, but the input {spec.name!r} takes one value per column")
     return {spec.name: np.stack(row).reshape(1, -1)}
 
 
@@ -127,9 +127,9 @@ def _fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 
 def _shaped(array: Array, shape: Any, spec: TensorMetadata) -> Array:
-    """Flat or nested data in the shape that a request says."""
+    """Flat or nested data in the request's shape."""
     if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
-        raise ValueError(f"input {spec.name!r}: {_shown(shape)} is no shape")
+        raise ValueError(f"input {spec.name!r}: {_shown(shape)} is not a shape")
     if not _fits(tuple(shape), spec.shape):
         raise ValueError(f"input {spec.name!r} has shape {shape}; allowed: {list(spec.shape)} (-1 is any)")
     if array.size != np.prod(shape, dtype=np.int64):
@@ -138,7 +138,7 @@ def _shaped(array: Array, shape: Any, spec: TensorMetadata) -> Array:
 
 
 def _array(cell: object, datatype: str, name: str) -> Array:
-    """The value of a cell as an array of its own shape; the first element that does not fit the datatype is named."""
+    """A cell as an array; the error names the first element that does not fit the datatype."""
     value = _parsed(cell, datatype) if isinstance(cell, Untyped) else cell
     elements = np.array(value, dtype=object)
     flat = elements.ravel().tolist()
@@ -152,7 +152,7 @@ def _array(cell: object, datatype: str, name: str) -> Array:
 
 
 def _is(element: object, datatype: str) -> bool:
-    """Whether a value is of a datatype, without loss. Whole floats pass as integers: tables with gaps write them so."""
+    """Whether a value fits a datatype without loss. Whole floats pass as integers: tables with gaps write them so."""
     if datatype == "BYTES":
         return isinstance(element, str)
     if datatype == "BOOL" or isinstance(element, bool):
@@ -174,7 +174,7 @@ def _allowed(datatype: str) -> str:
 
 
 def _parsed(text: str, datatype: str) -> object:
-    """A cell of CSV as what it says; what says nothing stays text, and is refused as such."""
+    """A parsed CSV cell; unparsable text stays text, and is refused later."""
     if datatype == "BYTES":
         return str(text)
     bare = text.strip()
@@ -182,7 +182,7 @@ def _parsed(text: str, datatype: str) -> object:
         return _BOOLEANS.get(bare.lower(), bare)
     for kind in (int, float):
         try:
-            return kind(bare.replace("_", "?"))  # Python alone reads 1_000 as a number
+            return kind(bare.replace("_", "?"))  # only Python reads 1_000 as a number
         except ValueError:
             continue
     return bare

@@ -1,4 +1,4 @@
-"""Runs: load on a server with its progress, and cold starts to the first right answer."""
+"""Runs load with progress, and measures cold starts to the first correct answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN_BYTES = 200
 
 
 def run_load(plan: LoadPlan, payloads: bytes, progress: Callable[[float, int], None] | None = None) -> LoadResult:
-    """Run a load to its end; `progress` is called with seconds gone and requests finished. Ctrl-C ends the run early."""
+    """Run a load to its end; `progress` gets elapsed seconds and finished requests. Ctrl-C ends it early."""
     run = LoadRun(plan, payloads)
     try:
         while not run.finished():
@@ -36,9 +36,9 @@ def run_load(plan: LoadPlan, payloads: bytes, progress: Callable[[float, int], N
 
 
 def first_answer(url: str, model: str, payload: bytes, *, started: float, path: str | None = None) -> float:
-    """Seconds from `started` (time.perf_counter) to the first right answer to a payload line; `path` as in a plan.
+    """Seconds from `started` (time.perf_counter) to the first correct answer to a payload; `path` as in a plan.
 
-    A payload without outputs takes every V2 answer. A wrong one, or one that is no V2, is told at once: waiting cannot help.
+    A payload without outputs accepts any V2 answer. A wrong answer, or one that is not V2, fails at once.
     """
     document = json.loads(payload)
     body = json.dumps({"id": "first", "inputs": document["inputs"]}).encode()
@@ -59,11 +59,11 @@ def first_answer(url: str, model: str, payload: bytes, *, started: float, path: 
         except OSError as error:
             problem = str(error)
         except http.client.HTTPException as error:
-            problem = f"no HTTP: {error!r}"
+            problem = f"not HTTP: {error!r}"
         finally:
             connection.close()
         if time.perf_counter() - started >= _FIRST_ANSWER_S:
-            raise FlyballError(f"no right answer from {url} within {_FIRST_ANSWER_S:g} s: {problem}")
+            raise FlyballError(f"no correct answer from {url} within {_FIRST_ANSWER_S:g} s: {problem}")
         time.sleep(_RETRY_S)
 
 
@@ -75,14 +75,14 @@ def _outputs_of(url: str, text: bytes) -> list[dict[str, Any]]:
             output["name"], output["data"]
     except (ValueError, TypeError, LookupError, RecursionError) as error:
         raise FlyballError(
-            f"{url} gave an answer without outputs: {text[:_SHOWN_BYTES]!r}",
-            next_step="does it speak the V2 protocol there?",
+            f"{url} returned an answer without outputs: {text[:_SHOWN_BYTES]!r}",
+            next_step="check that it speaks the V2 protocol there",
         ) from error
     return list(outputs)
 
 
 def check_answer(expected: list[dict[str, Any]], got: list[dict[str, Any]]) -> None:
-    """Raise unless the outputs are equal as float32, in any JSON spelling of the same number."""
+    """Raise unless the outputs are equal as float32, in any JSON notation of the same number."""
     by_name = {output["name"]: output for output in got}
     for output in expected:
         other = by_name.get(output["name"])
@@ -96,6 +96,6 @@ def _same(expected: list[Any], got: object) -> bool:
     if expected and isinstance(expected[0], float):
         try:
             return np.array_equal(np.array(expected, np.float32), np.array(got, np.float32))
-        except (ValueError, TypeError):  # words, or lists of several lengths
+        except (ValueError, TypeError):  # text, or lists of different lengths
             return False
     return expected == got

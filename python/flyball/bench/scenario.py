@@ -1,4 +1,4 @@
-"""What a benchmark does, as its author writes it: the model, the requests, how they arrive, and what is measured.
+"""A benchmark as its author writes it: model, requests, arrivals, and phases to measure.
 
 Must not know servers, nor how a file is read: `flyball.bench.documents` turns YAML into these types.
 """
@@ -22,25 +22,25 @@ Seconds = Annotated[float, Field(gt=0, le=86_400)]
 MakerName = Literal["fraud-gbdt", "fraud-mlp-12mb", "vision-cnn-int8"]
 Protocol = Literal["http", "http-binary", "grpc"]
 
-BURST_PER_S_MAX = 10_000_000.0  # what the generator takes
+BURST_PER_S_MAX = 10_000_000.0  # the generator's limit
 
 
 class BrokenRuleError(ValueError):
-    """A rule that joins keys is broken; `places` are the keys, from the part that raises."""
+    """A violated rule across keys; `locations` are the keys, relative to the part that raises."""
 
-    def __init__(self, words: str, *places: tuple[str, ...]) -> None:
-        super().__init__(words)
-        self.places = places
+    def __init__(self, message: str, *locations: tuple[str, ...]) -> None:
+        super().__init__(message)
+        self.locations = locations
 
 
 class Part(BaseModel):
-    """A part of a document that people write: a key that is not known is an error."""
+    """A part of a hand-written document: unknown keys are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ModelSource(Part):
-    """A seeded maker of this package, or an ONNX file; `name` is what the server calls it."""
+    """A seeded maker of this package, or an ONNX file; `name` is its name on the server."""
 
     make: MakerName | None = None
     path: str | None = None
@@ -55,7 +55,7 @@ class ModelSource(Part):
 
 
 class PayloadSource(Part):
-    """Where rows come from: the model's signature, its maker, or a Parquet, CSV or JSONL file. Seeded."""
+    """The source of rows: the model's signature, its maker, or a Parquet, CSV or JSONL file. Seeded."""
 
     source: Literal["maker", "signature", "file"] = "signature"
     file: str | None = None
@@ -66,19 +66,19 @@ class PayloadSource(Part):
     @model_validator(mode="after")
     def _file_where_wanted(self) -> PayloadSource:
         if (self.source == "file") != (self.file is not None):
-            raise ValueError("file is given with source: file, and only then")
+            raise ValueError("file is required with source: file, and allowed only then")
         return self
 
 
 class Slo(Part):
-    """The latency contract that the search keeps: p99, and the share of requests that may fail."""
+    """The SLO of the search: p99, and the share of requests that may fail."""
 
     p99_ms: Annotated[float, Field(gt=0, le=60_000)]
     error_budget: Annotated[float, Field(ge=0, lt=1)] = 0.001
 
 
 class Burst(Part):
-    """In every `every_s` seconds, `burst_s` seconds at `times` the rate."""
+    """Every `every_s` seconds, `burst_s` seconds at `times` the rate."""
 
     times: Annotated[float, Field(gt=1, le=1000)] = 4.0
     burst_s: Seconds = 0.2
@@ -96,7 +96,7 @@ class Burst(Part):
 
 
 class Arrivals(Part):
-    """How requests become due in an open loop. A trace's rate is its own; a ramp goes from a tenth of the rate to it."""
+    """How requests become due in an open loop. A trace has its own rate; a ramp goes from a tenth of the rate to it."""
 
     kind: Literal["constant", "poisson", "burst", "ramp", "trace"] = "poisson"
     seed: Seed = 1
@@ -106,14 +106,14 @@ class Arrivals(Part):
     @model_validator(mode="after")
     def _parts_of_the_kind(self) -> Arrivals:
         if (self.kind == "burst") != (self.burst is not None):
-            raise ValueError("burst is given with kind: burst, and only then")
+            raise ValueError("burst is required with kind: burst, and allowed only then")
         if (self.kind == "trace") != (self.trace_file is not None):
-            raise ValueError("trace_file is given with kind: trace, and only then")
+            raise ValueError("trace_file is required with kind: trace, and allowed only then")
         return self
 
 
 class Steady(Part):
-    """Repeated windows at one rate, which give the percentiles that are published."""
+    """Repeated windows at one rate, for the published percentiles."""
 
     rate_per_s: Rate
     repeats: Annotated[int, Field(ge=1, le=100)] = 3
@@ -121,7 +121,7 @@ class Steady(Part):
 
 
 class Search(Part):
-    """The highest rate that keeps the SLO: so many bisections, each down to `precision`."""
+    """The highest rate that meets the SLO: repeated bisections, each down to `precision`."""
 
     repeats: Annotated[int, Field(ge=1, le=20)] = 3
     window_s: Seconds = 2.0
@@ -129,7 +129,7 @@ class Search(Part):
 
 
 class Curve(Part):
-    """Latency against rate, at these shares of the rate that the search found (or of `peak_per_s`)."""
+    """Latency against rate, at these shares of the searched rate (or of `peak_per_s`)."""
 
     shares: Annotated[list[Annotated[float, Field(gt=0, le=10)]], Field(min_length=1, max_length=50)] = [
         0.1,
@@ -163,14 +163,14 @@ class Concurrency(Part):
 
 
 class Soak(Part):
-    """One long stretch at one rate with the server's memory watched; the slope tells of leaks."""
+    """One long window at one rate, with the server's memory recorded; the slope reveals leaks."""
 
     rate_per_s: Rate
     duration_s: Seconds = 600.0
 
 
 class Scenario(Part):
-    """A whole benchmark. What is left out of `steady` … `soak` is not measured."""
+    """A whole benchmark. Omitted phases of `steady` … `soak` are not measured."""
 
     scenario: Name
     about: str = ""
@@ -190,7 +190,7 @@ class Scenario(Part):
     soak: Soak | None = None
 
     def quick(self) -> Scenario:
-        """The same with short windows and few repeats, for a first look."""
+        """The same with short windows and few repeats, for a quick result."""
         changes: dict[str, Part] = {}
         if self.steady:
             changes["steady"] = self.steady.model_copy(update={"repeats": 3, "window_s": 1.0})
@@ -212,7 +212,7 @@ class Scenario(Part):
             raise BrokenRuleError("curve needs a search before it, or peak_per_s", ("curve",))
         if self.arrivals.kind in ("ramp", "trace") and (self.search or self.curve):
             raise BrokenRuleError(
-                f"arrivals of kind {self.arrivals.kind} have no one rate: search and curve need another kind",
+                f"arrivals of kind {self.arrivals.kind} have no single rate: search and curve need another kind",
                 ("arrivals", "kind"),
                 ("search",),
                 ("curve",),
@@ -225,18 +225,18 @@ class Scenario(Part):
         if self.timeout_ms <= self.slo.p99_ms:
             raise BrokenRuleError(
                 f"timeout_ms ({self.timeout_ms}) must be above slo.p99_ms ({self.slo.p99_ms:g}), "
-                "or requests that nobody answers look like kept promises",
+                "or unanswered requests would count as within the SLO",
                 ("timeout_ms",),
                 ("slo", "p99_ms"),
             )
         times = self.arrivals.burst.times if self.arrivals.burst else 1.0
-        for place, rate_per_s in self._rates():
+        for location, rate_per_s in self._rates():
             if rate_per_s * times > BURST_PER_S_MAX:
                 raise BrokenRuleError(
-                    f"{'.'.join(place)} × arrivals.burst.times is {rate_per_s * times:,.0f}/s; "
+                    f"{'.'.join(location)} × arrivals.burst.times is {rate_per_s * times:,.0f}/s; "
                     f"allowed: to {BURST_PER_S_MAX:,.0f}/s",
                     ("arrivals", "burst", "times"),
-                    place,
+                    location,
                 )
         return self
 
@@ -251,7 +251,7 @@ class Scenario(Part):
 
 
 class Contract(Part):
-    """`slo.yaml` of `flyball bench gate`: what a server must prove of a model or of a decision."""
+    """`slo.yaml` of `flyball bench gate`: what a server must prove for a model or decision."""
 
     contract: Name
     url: str | None = None
@@ -272,7 +272,7 @@ class Contract(Part):
         _streams_fit(self.streams, self.protocol)
         if self.protocol == "decision" and self.payloads.source != "file":
             raise BrokenRuleError(
-                "a decision's rows are not made up: protocol: decision needs payloads of source: file",
+                "protocol: decision requires payloads of source: file, because a decision's rows cannot be generated",
                 ("payloads", "source"),
                 ("protocol",),
             )

@@ -1,4 +1,4 @@
-"""A scenario from its start to its record: model, payloads, the generator's overhead, the floor, and every phase."""
+"""Runs a whole scenario: model, payloads, the generator's overhead, the floor, and every phase."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ _LOOK_S = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Cores:
-    """Who runs where; None leaves it to the kernel, as with a server that runs elsewhere."""
+    """Core assignment; None leaves it to the kernel, as for a remote server."""
 
     server: list[int] | None
     generator: list[int] | None
 
     @classmethod
     def here(cls) -> Cores:
-        """Half of them each; one core is shared."""
+        """Half of the cores each; a single core is shared."""
         return cls(*split_cpus())
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """A model and what is asked of it."""
+    """A model and its requests."""
 
     name: str
     path: Path | None
@@ -52,7 +52,7 @@ class Requests:
 
 
 def new_record(command: list[str], requests: Requests, cores: Cores, **parts: object) -> BenchRecord:
-    """A record with all that is known before the first window. A debug build is refused."""
+    """A record with everything known before the first window. A debug build is refused."""
     refuse_debug_build()
     files = model_files(requests.path) if requests.path else None
     return BenchRecord.model_validate(
@@ -78,21 +78,21 @@ def new_record(command: list[str], requests: Requests, cores: Cores, **parts: ob
 def run_scenario(
     scenario: Scenario, path: Path, command: list[str], progress: Progress, url: str | None = None
 ) -> Measurement:
-    """Measure a scenario on a server that is started here, or on the one at `url`; the record is at `path` throughout."""
+    """Measure a scenario on a new server, or on the one at `url`; the record is kept at `path` throughout."""
     refuse_debug_build()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         cores = Cores.here() if url is None else Cores(None, None)
         if url is None:
             requests = _made_here(scenario, folder, progress)
-            subject, told = stack.enter_context(serving(_path(requests), requests.name, requests.payloads, cores.server))
+            subject, measured = stack.enter_context(serving(_path(requests), requests.name, requests.payloads, cores.server))
         else:
-            subject, told = elsewhere(url, scenario.model.name)
+            subject, measured = elsewhere(url, scenario.model.name)
             payloads = payloads_for_server(scenario.payloads, url, scenario.model.name, maker=scenario.model.make)
             requests = Requests(scenario.model.name, None, payloads, scenario.payloads)
         record = new_record(command, requests, cores, scenario=scenario)
         measurement = stack.enter_context(Measurement(record, path, requests.payloads))
-        measurement.add_subject(told)
+        measurement.add_subject(measured)
         measure_surroundings(
             measurement, requests, cores, progress, scenario.steady.window_s if scenario.steady else _LOOK_S
         )
@@ -100,7 +100,7 @@ def run_scenario(
         for phase in (phases.search, phases.steady, phases.curve, phases.concurrency, phases.soak):
             phase()
         if subject.process is not None:
-            measurement.add_subject(told.model_copy(update={"memory_bytes": subject.process.memory_bytes()}))
+            measurement.add_subject(measured.model_copy(update={"memory_bytes": subject.process.memory_bytes()}))
     return measurement
 
 
@@ -121,8 +121,8 @@ def _path(requests: Requests) -> Path:
 def measure_surroundings(
     measurement: Measurement, requests: Requests, cores: Cores, progress: Progress, window_s: float
 ) -> None:
-    """What is below the server's figures: the generator's own cost, and the model without a network."""
-    seconds = min(_LOOK_S, window_s)  # no longer than what it stands beside
+    """Measure the generator's overhead, and the model without a network."""
+    seconds = min(_LOOK_S, window_s)  # no longer than a window
     step = progress.begin("the generator itself", 1.0)
     overhead = measure_overhead(requests.payloads, cores.server, cores.generator, seconds)
     measurement.keep(overhead=overhead)

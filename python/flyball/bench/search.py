@@ -1,7 +1,7 @@
-"""The highest rate that keeps a promise, by bisection. Pure: it is given a function that tries a rate.
+"""Bisects for the highest rate that meets an SLO. Pure: it calls a function that tries a rate.
 
-Noise is met in two ways: whoever tries a rate takes several windows for a yes, and whole bisections are repeated from other
-starting points, whose spread gives the interval.
+Two measures against noise: a yes needs several windows, and whole bisections are repeated from other starting points, whose
+spread gives the interval.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Tried = Literal["kept", "broken", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """A rate that was kept and one that was not. None: not even the lowest was kept; nothing broke, or nobody knows."""
+    """A met and a missed rate. None: not even the lowest was met; or none was missed, or it is unknown."""
 
     kept: float | None
     broken: float | None
 
 
 class Bisection:
-    """One search; `unknown` is set where a rate could not be judged, so that the truth may lie above what was kept."""
+    """One search; `unknown` is set if a rate was inconclusive, so that the true rate may be above the result."""
 
     def __init__(self, attempt: Callable[[float], Tried], *, step: float, precision: float) -> None:
         self._attempt = attempt
@@ -37,10 +37,10 @@ class Bisection:
         self.unknown = False
 
     def run(self, start: float) -> Bracket:
-        """Find a bracket around the limit, narrow it, and confirm what it says."""
+        """Find a bracket around the limit, narrow it, and confirm it."""
         found = self._narrowed(self._around(min(max(start, RATE_MIN), RATE_MAX), self._step))
         for _ in range(_CONFIRMS_MAX):
-            # The highest of many tries is the luckiest one: it must hold once more, or the next lower one must.
+            # The highest of many tries is the luckiest: it must pass once more, or the next lower one must.
             if found.kept is None or self._try(found.kept) == "kept":
                 return found
             lower = max(found.kept / (1 + self._precision), RATE_MIN)
@@ -50,7 +50,7 @@ class Bisection:
         return Bracket(None, found.broken)
 
     def _around(self, start: float, step: float) -> Bracket:
-        """Up or down from `start` by `step` until the answer changes."""
+        """Go up or down from `start` by `step` until the result changes."""
         rate, tried = start, self._try(start)
         if tried == "kept":
             while rate < RATE_MAX:
@@ -70,7 +70,7 @@ class Bisection:
         return Bracket(None, broken)
 
     def _narrowed(self, found: Bracket) -> Bracket:
-        """Halve the (logarithmic) distance until it is within the precision."""
+        """Halve the (logarithmic) distance down to the precision."""
         kept, broken = found.kept, found.broken
         while kept is not None and broken is not None and broken / kept > 1 + self._precision:
             middle = math.sqrt(kept * broken)

@@ -1,6 +1,6 @@
-"""The server's own view of a stretch of load: its histograms of whole walks and stages, between two readings of /metrics.
+"""The server's own histograms of walks and stages, between two scrapes of /metrics.
 
-Must not know what was measured meanwhile. Anything but a flyball server has no such view, which is no fault.
+Must not know what was measured. Other servers have no such metrics, which is not an error.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _PAGE_BYTES_MAX = 64 << 20
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 Scrape: TypeAlias = str
-"""The text of /metrics; empty where the server has none."""
+"""The text of /metrics; empty if the server has none."""
 
 
 def metrics(url: str) -> Scrape:
-    """The text of /metrics, from a server that has one."""
+    """The text of /metrics, from a flyball server."""
     connection = _connection(url)
     try:
         connection.request("GET", "/metrics")
@@ -41,7 +41,7 @@ def metrics(url: str) -> Scrape:
 
 
 def scrape(url: str) -> Scrape:
-    """The same from any server: empty where there is nothing to read."""
+    """The text of /metrics from any server; empty if there is none."""
     try:
         return metrics(url)
     except FlyballError:
@@ -49,7 +49,7 @@ def scrape(url: str) -> Scrape:
 
 
 def server_side(before: Scrape, after: Scrape, model: str) -> ServerSide | None:
-    """What the server saw of a model between two readings; None where it tells nothing or saw nothing."""
+    """The server's figures for a model between two scrapes; None if there are none."""
     whole = _grown(before, after, "flyball_request_seconds", model).get("")
     if whole is None or whole.count <= 0:
         return None
@@ -62,25 +62,25 @@ def server_side(before: Scrape, after: Scrape, model: str) -> ServerSide | None:
 
 
 def mean_batch_rows(before: Scrape, after: Scrape, model: str) -> float | None:
-    """Mean rows of a run between two readings; None where nothing ran."""
+    """Mean rows per run between two scrapes; None if nothing ran."""
     rows = _grown(before, after, "flyball_batch_rows", model).get("")
     return rows.mean if rows is not None and rows.count > 0 else None
 
 
 @dataclass(slots=True)
 class _Histogram:
-    """A Prometheus histogram: how many values lie at or below each edge."""
+    """A Prometheus histogram: cumulative counts by bucket edge."""
 
     below: dict[float, float] = field(default_factory=dict)
     sum: float = 0.0
     count: float = 0.0
 
     def at(self, edge: float) -> float:
-        """A series in which nothing took time has no edge but +Inf: all of it lies below the others."""
+        """The count at an edge. A series of zeros has only the edge +Inf: all of it is below the others."""
         return self.below.get(edge, self.count)
 
     def grow(self, before: _Histogram, after: _Histogram) -> None:
-        """Add what one series gained."""
+        """Add the growth of one series."""
         for edge in after.below:
             self.below[edge] = self.below.get(edge, 0.0) + after.at(edge) - before.at(edge)
         self.sum += after.sum - before.sum
@@ -91,14 +91,14 @@ class _Histogram:
         return self.sum / self.count if self.count > 0 else 0.0
 
     def quantile(self, share: float) -> float:
-        """Read by a straight line inside the bucket, as Prometheus does. Beyond the last edge only that edge is known."""
+        """Linear interpolation inside the bucket, as in Prometheus. Beyond the last edge only that edge is known."""
         if self.count <= 0:
             return 0.0
         rank, low, low_count = share * self.count, 0.0, 0.0
         for edge, count in sorted(self.below.items()):
             if count < rank:
                 low, low_count = edge, count
-            elif low == 0.0:  # the first bucket reaches down to nothing, where a straight line says little
+            elif low == 0.0:  # the first bucket starts at 0, where interpolation says little
                 return min(edge * rank / count, self.mean)
             elif math.isfinite(edge):
                 return low + (edge - low) * (rank - low_count) / (count - low_count)
@@ -116,7 +116,7 @@ class _Histogram:
 
 
 def _grown(before: Scrape, after: Scrape, family: str, model: str) -> dict[str, _Histogram]:
-    """What a family gained for a model, all versions together, by stage in the server's order ("" where it has none)."""
+    """A family's growth for a model over all versions, by stage in the server's order ("" without stages)."""
     grown: dict[str, _Histogram] = {}
     then = _series(before, family, model)
     for (version, stage), now in _series(after, family, model).items():
@@ -127,8 +127,8 @@ def _grown(before: Scrape, after: Scrape, family: str, model: str) -> dict[str, 
 def _series(text: Scrape, family: str, model: str) -> dict[tuple[str, str], _Histogram]:
     """One family's histograms for one model, by version and stage.
 
-    Flyball's label values need no escaping, so that one expression reads them: 1,300 lines take 5 ms. A general parser
-    takes 30 ms and would be one more thing to install for `flyball demo`.
+    Flyball's label values need no escaping, so that one regular expression reads them: 1,300 lines take 5 ms. A general
+    parser takes 30 ms and would be one more dependency of `flyball demo`.
     """
     line = re.compile(
         rf'^{family}_(bucket|sum|count)\{{([^}}]*\bmodel="{re.escape(model)}"[^}}]*)\}} (\d\S*)$', re.MULTILINE

@@ -1,7 +1,7 @@
-"""What windows tell, and how sure that is: quantiles with intervals, A against B, trends, memory slopes. Seeded throughout.
+"""Statistics of windows: quantiles with intervals, A against B, trends, memory slopes. Seeded throughout.
 
-Where there is too little to tell, there is no interval, and where no difference is shown, that is the answer.
-Must not know how windows are measured, nor how figures are printed.
+With too few measurements there is no interval, and "no difference shown" is a result. Must not know how windows are
+measured, nor how figures are printed.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
     from flyball.bench.record import MemorySample
 
-STEAL_MAX = 0.03  # a window from which the host took more says more about the host than about the server
-WINDOWS_MIN = 5  # a side; with three, windows that scatter by 3 % would hide a difference of a fifth
+STEAL_MAX = 0.03  # above it, a window says more about the host than about the server
+WINDOWS_MIN = 5  # per side; with three, windows that scatter by 3 % would hide a difference of 20 %
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "p999": 0.999}
-BEYOND_MIN = 10  # with fewer answers beyond it, a quantile is the luck of a few requests
+BEYOND_MIN = 10  # with fewer answers beyond it, a quantile depends on a few requests
 _BLOCKS_MIN = 10
-_LEFT_OUT = f"the host took more than {STEAL_MAX:.0%} of the processor's time, or the generator was the limit"
+_LEFT_OUT = f"CPU steal above {STEAL_MAX:.0%}, or a saturated generator"
 _TREND_P_MAX, _TREND_MIN = 0.01, 0.10
-_SAMPLES_MAX = 1000  # the slope looks at every pair of samples
+_SAMPLES_MAX = 1000  # the slope uses every pair of samples
 
 Verdict = Literal["faster", "slower", "higher", "lower", "no difference shown"]
 
@@ -49,14 +49,14 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure; without an interval there was too little to tell how sure it is."""
+    """A figure; without an interval if there were too few measurements."""
 
     value: float
     interval: Interval | None
 
 
 class Latencies:
-    """The latencies of several windows in one histogram; `service_histogram`s may be given as they are."""
+    """Latencies of several windows in one histogram; `service_histogram`s can be passed directly."""
 
     def __init__(self, encoded: Sequence[str]) -> None:
         merged = read_histograms(encoded)
@@ -72,7 +72,7 @@ class Latencies:
         return cls([_encoded(part) for part in parts])
 
     def quantile(self, share: float) -> float:
-        """The smallest latency that so many are not above, in µs; not a number where there is none."""
+        """The smallest latency that covers this share, in µs; NaN without answers."""
         if not self.count:
             return math.nan
         rank = max(math.ceil(share * self.count - 1e-9), 1)
@@ -80,12 +80,12 @@ class Latencies:
 
 
 def figures(windows: Sequence[Window], level: float = 0.95) -> dict[str, Estimate]:
-    """Of all windows together: p50 … p999, max and mean in µs, `rate` of right answers a second, `error_share` of the sent.
+    """Over all windows: p50 … p999, max and mean in µs, `rate` of correct answers per second, `error_share` of sent.
 
-    Without any answer the latencies are not a number.
+    Without any answer the latencies are NaN.
     """
     if not windows:
-        raise UsageError("there is no window to take figures from")
+        raise UsageError("no window to compute figures from")
     results = [window.result for window in windows]
     latencies, resampled = Latencies.of(results), resample(results, QUANTILES)
     sent, answered = sum(result.sent for result in results), sum(result.answered for result in results)
@@ -96,16 +96,16 @@ def figures(windows: Sequence[Window], level: float = 0.95) -> dict[str, Estimat
     values["error_share"] = 1 - answered / sent if sent else 0.0
     intervals = {name: _interval(name, value, resampled, latencies.count, level) for name, value in values.items()}
     if sent - answered < BEYOND_MIN:
-        # Drawing cannot find what never happened: no failure in n requests is no proof that there is none.
+        # Resampling cannot find what never happened: no failure in n requests is no proof that there is none.
         intervals["error_share"] = _rare(sent - answered, sent, level)
     found = {name: Estimate(value, intervals[name]) for name, value in values.items()}
     return {**found, "max": Estimate(latencies.max_us if latencies.count else math.nan, None)}
 
 
 def mean_interval(values: Sequence[float], level: float = 0.95) -> Estimate:
-    """The geometric mean with Student's t on the logarithm: rates and latencies are positive and err by factors."""
+    """The geometric mean with Student's t on the logarithm: rates and latencies are positive, with relative errors."""
     if not values:
-        raise UsageError("there is no value to take a mean of")
+        raise UsageError("no value to average")
     if min(values) <= 0:
         return Estimate(sum(values) / len(values), None)
     logs = np.log(values)
@@ -118,7 +118,7 @@ def mean_interval(values: Sequence[float], level: float = 0.95) -> Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One figure of A and B: the middle of each, and B over A with its interval."""
+    """One figure of A and B: each side's mean, and B over A with its interval."""
 
     name: str
     a: float
@@ -134,7 +134,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What is shown of B against A. `windows` were used on each side, `left_out` on both together; `notes` qualify it."""
+    """B compared with A. `windows` were used per side, `left_out` skipped on both together; `notes` qualify it."""
 
     figures: list[Difference]
     paired: bool
@@ -147,26 +147,26 @@ class Comparison:
 
 
 def compare(a: Sequence[Window], b: Sequence[Window], *, paired: bool, level: float = 0.95) -> Comparison:
-    """Whether B differs from A in p50, p99, the share of right answers or, in a closed loop, in rate; `level` holds for all.
+    """Whether B differs from A in p50, p99, the share of correct answers or, in a closed loop, rate; `level` is joint.
 
-    Each window gives one value of a figure, so that what windows have in common is not mistaken for many samples.
+    Each window gives one value of a figure, so that correlated requests are not mistaken for many samples.
     """
     if paired and len(a) != len(b):
-        raise UsageError(f"pairs have two sides: {len(a)} windows of A and {len(b)} of B")
+        raise UsageError(f"pairs need equal numbers of windows: {len(a)} of A and {len(b)} of B")
     calm_a, calm_b = _undisturbed(a, b, paired=paired)
     left_out = len(a) + len(b) - len(calm_a) - len(calm_b)
     fewest = min(len(calm_a), len(calm_b))
     if fewest < WINDOWS_MIN:
-        stolen = f" after {left_out} were left out: {_LEFT_OUT}" if left_out else ""
+        stolen = f" after {left_out} were skipped: {_LEFT_OUT}" if left_out else ""
         raise UsageError(
-            f"a comparison needs {WINDOWS_MIN} windows of each side, there are {fewest}{stolen}",
-            next_step=f"measure more of them:  --repeats {WINDOWS_MIN + left_out}",
+            f"a comparison needs {WINDOWS_MIN} windows per side, found {fewest}{stolen}",
+            next_step=f"measure more:  --repeats {WINDOWS_MIN + left_out}",
         )
     closed = all(window.plan.arrivals.kind == "closed" for window in (*calm_a, *calm_b))
     names = ["p50", "p99", *(["rate"] if closed else [])]
     if any(window.result.answered < window.result.sent for window in (*calm_a, *calm_b)):
-        names.append("answered")  # else whoever refuses the slow ones would be the faster one
-    each = level ** (1 / len(names))  # Šidák: all of them hold together at `level`
+        names.append("answered")  # else refusing slow requests would look faster
+    each = level ** (1 / len(names))  # Šidák: jointly valid at `level`
     found = [_difference(name, calm_a, calm_b, paired=paired, level=each) for name in names]
     shown = any(difference.verdict != "no difference shown" for difference in found)
     sides = _names(calm_a, calm_b)
@@ -177,13 +177,13 @@ def compare(a: Sequence[Window], b: Sequence[Window], *, paired: bool, level: fl
         windows=fewest,
         left_out=left_out,
         shown=shown,
-        summary=_summary(found, sides, f"{fewest} {'pairs' if paired else 'windows a side'}, {level:.0%} level"),
+        summary=_summary(found, sides, f"{fewest} {'pairs' if paired else 'windows per side'}, {level:.0%} level"),
         notes=_notes(calm_a, calm_b, sides, left_out),
     )
 
 
 def trend(window: Window) -> str | None:
-    """Words where the median of a window's intervals drifted; None where it was steady, or should not be."""
+    """A text if the median of a window's intervals drifted; None if it was steady or varies by design."""
     if window.plan.arrivals.kind == "ramp":
         return None
     read = [(interval.start_s, Latencies([interval.histogram])) for interval in window.result.timeline]
@@ -193,16 +193,16 @@ def trend(window: Window) -> str | None:
     stats = _scipy("stats")
     times, medians = np.array(points).T
     change = stats.theilslopes(medians, times).slope * (times[-1] - times[0]) / np.median(medians)
-    # The size first: among hundreds of intervals the smallest drift is significant.
+    # Size first: among hundreds of intervals the smallest drift is significant.
     if abs(change) < _TREND_MIN or not stats.kendalltau(times, medians).pvalue < _TREND_P_MAX:
         return None
     return f"p50 {'rose' if change > 0 else 'fell'} by {abs(change):.0%} from the start of the window to its end"
 
 
 def memory_slope(samples: Sequence[MemorySample], level: float = 0.95) -> Estimate:
-    """Growth in bytes an hour by Theil and Sen, whom a few jumps do not impress."""
+    """Growth in bytes per hour by Theil–Sen, which is robust against a few jumps."""
     if len(samples) < 2:
-        raise UsageError("a slope needs two samples of memory or more")
+        raise UsageError("a slope needs at least two memory samples")
     thinned = samples[:: math.ceil(len(samples) / _SAMPLES_MAX)]
     hours, sizes = np.array([(sample.at_s / 3600, sample.memory_bytes) for sample in thinned]).T
     found = _scipy("stats").theilslopes(sizes, hours, level)
@@ -211,7 +211,7 @@ def memory_slope(samples: Sequence[MemorySample], level: float = 0.95) -> Estima
 
 
 def _interval(name: str, value: float, resampled: Resampled, count: int, level: float) -> Interval | None:
-    """None where there is too little to tell."""
+    """None with too few measurements."""
     beyond = count * (1 - QUANTILES[name]) if name in QUANTILES else math.inf
     if resampled.blocks < _BLOCKS_MIN or beyond < BEYOND_MIN - 1e-6 or not value > 0:
         return None
@@ -219,7 +219,7 @@ def _interval(name: str, value: float, resampled: Resampled, count: int, level: 
     normal = float(_scipy("special").ndtri((1 + level) / 2))
     wider = resampled.disagreement[name] * _student(level, resampled.freedom[name]) / normal
     low, high = (float(edge) for edge in drawn)
-    # Not below nothing on the one side, not to the stars on the other.
+    # Bounded by zero below, and by a finite value above.
     low = value / (1 + wider * max(value / low - 1, 0.0)) if low > 0 else 0.0
     high = value + wider * max(high - value, 0.0)
     blur = RESOLUTION / 2 if name in QUANTILES else 0.0
@@ -227,7 +227,7 @@ def _interval(name: str, value: float, resampled: Resampled, count: int, level: 
 
 
 def _rare(events: int, count: int, level: float) -> Interval | None:
-    """Of a share with few events: Clopper and Pearson, exact where events come one by one."""
+    """The interval of a share with few events: Clopper–Pearson, exact for independent events."""
     if not count:
         return None
     inverse, miss = _scipy("special").betaincinv, (1 - level) / 2
@@ -236,7 +236,7 @@ def _rare(events: int, count: int, level: float) -> Interval | None:
 
 
 def _undisturbed(a: Sequence[Window], b: Sequence[Window], *, paired: bool) -> tuple[list[Window], list[Window]]:
-    """Without the windows that the host disturbed or in which the generator was the limit; of a pair, both go."""
+    """Skip windows disturbed by the host or a saturated generator; of a pair, both."""
 
     def calm(window: Window) -> bool:
         return window.host.steal_share <= STEAL_MAX and window.result.bottleneck is None
@@ -255,7 +255,7 @@ def _difference(name: str, a: Sequence[Window], b: Sequence[Window], *, paired: 
         variance, freedom = float((logs_b - logs_a).var(ddof=1)) / len(logs_a), float(len(logs_a) - 1)
     else:
         variance, freedom = _welch(logs_a, logs_b)
-    # What the histograms cannot tell apart is no difference, however often it is repeated.
+    # Differences below the histogram's resolution do not count, however often repeated.
     half = _student(level, freedom) * math.sqrt(variance) + RESOLUTION
     interval = Interval(math.exp(centre - half), math.exp(centre + half))
     up, down = ("higher", "lower") if name in ("rate", "answered") else ("slower", "faster")
@@ -274,14 +274,14 @@ def _figure(name: str, window: Window) -> float:
             value = float(getattr(result.latency_us, name))
     if value <= 0:
         raise UsageError(
-            f"a window of {window.subject} has no right answer, so that there is nothing to compare",
-            next_step=f"look at its first problem: {result.first_problem}" if result.first_problem else None,
+            f"a window of {window.subject} has no correct answer, so there is nothing to compare",
+            next_step=f"see its first problem: {result.first_problem}" if result.first_problem else None,
         )
     return value
 
 
 def _welch(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[float, float]:
-    """The variance of a difference of means, and its degrees of freedom; the two sides may scatter differently."""
+    """The variance of a difference of means, and its degrees of freedom; the sides' variances may differ."""
     parts = [float(side.var(ddof=1)) / len(side) for side in (a, b)]
     weights = [part**2 / (len(side) - 1) for part, side in zip(parts, (a, b), strict=True)]
     return sum(parts), sum(parts) ** 2 / sum(weights) if sum(weights) > 0 else float(len(a) + len(b) - 2)
@@ -290,27 +290,27 @@ def _welch(a: NDArray[np.float64], b: NDArray[np.float64]) -> tuple[float, float
 def _summary(found: list[Difference], sides: tuple[str, str], basis: str) -> str:
     """One sentence."""
     a, b = sides
-    told = [f"{difference}, {difference.verdict}" for difference in found if difference.verdict != "no difference shown"]
+    shown = [f"{difference}, {difference.verdict}" for difference in found if difference.verdict != "no difference shown"]
     rest = [difference for difference in found if difference.verdict == "no difference shown"]
-    if not told:
+    if not shown:
         return f"no difference shown between {a} and {b}: {', '.join(map(str, rest))}; {basis}"
     without = f"; no difference shown in {' and '.join(difference.name for difference in rest)}" if rest else ""
-    return f"{b} differs from {a}: {'; '.join(told)}{without}; {basis}"
+    return f"{b} differs from {a}: {'; '.join(shown)}{without}; {basis}"
 
 
 def _notes(a: Sequence[Window], b: Sequence[Window], sides: tuple[str, str], left_out: int) -> list[str]:
     notes = []
     if left_out:
-        notes.append(f"{left_out} windows were left out: {_LEFT_OUT}")
+        notes.append(f"{left_out} windows were skipped: {_LEFT_OUT}")
     for name, side in zip(sides, (a, b), strict=True):
         sent, answered = (sum(getattr(window.result, key) for window in side) for key in ("sent", "answered"))
         if answered < sent:
-            notes.append(f"{name} gave no right answer to {(sent - answered) / sent:.2%} of its requests")
+            notes.append(f"{name} gave no correct answer to {(sent - answered) / sent:.2%} of its requests")
     return notes
 
 
 def _names(a: Sequence[Window], b: Sequence[Window]) -> tuple[str, str]:
-    """What the sides are called; records of one subject are told apart by their letter."""
+    """The sides' names; records of the same subject get letters."""
     left, right = a[0].subject, b[0].subject
     return (left, right) if left != right else ("A", "B")
 
@@ -326,15 +326,16 @@ def _encoded(part: Window | LoadResult | str) -> str:
 
 
 def _student(level: float, freedom: float) -> float:
-    """How many standard errors an interval reaches to each side."""
+    """The half-width of an interval in standard errors."""
     return float(_scipy("special").stdtrit(freedom, (1 + level) / 2))
 
 
 def _scipy(part: str) -> Any:
-    """Late, because `scipy.stats` takes longer to import than `flyball --help` may."""
+    """Imported late, because `scipy.stats` takes longer to import than `flyball --help` may."""
     try:
         return importlib.import_module(f"scipy.{part}")
     except ImportError as error:
         raise MissingExtraError(
-            f"intervals need scipy, which is not installed ({error})", next_step="install it:  pip install 'flyball[bench]'"
+            f"intervals require scipy, which is not installed ({error})",
+            next_step="install it:  pip install 'flyball[bench]'",
         ) from error

@@ -1,4 +1,4 @@
-"""One table for people: who, how many requests a second, how fast, how large. Units are part of each figure."""
+"""The results table: server, requests per second, latency, memory. Units are part of each figure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table; None is shown as a dash. A note goes below the table."""
+    """One row of the table; None is shown as a dash. Notes go below the table."""
 
     name: str
     rate_per_s: float | None = None
@@ -23,12 +23,12 @@ class Row:
 
 
 def notes(rows: list[Row]) -> list[str]:
-    """What a reader must know of single rows."""
+    """The notes of all rows."""
     return [f"{row.name}: {row.note}" for row in rows if row.note]
 
 
 def results_table(rows: list[Row], title: str, connections: int) -> Table:
-    """The rows under one head."""
+    """The rows under one heading."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     table.add_column("")
     heads = [f"req/s, {connections} conn.", "p50, 1 conn.", "p99, 1 conn.", "mean batch", "cold start", "memory"]
@@ -48,12 +48,12 @@ def results_table(rows: list[Row], title: str, connections: int) -> Table:
 
 
 def rate(rate_per_s: float | None) -> str:
-    """Requests a second, with thousands set apart."""
+    """Requests per second, with thousands separators."""
     return "—" if rate_per_s is None else f"{rate_per_s:,.0f}"
 
 
 def latency(us: float | None) -> str:
-    """A time in the unit that reads best: µs, ms or s, three figures."""
+    """A time in the most readable unit: µs, ms or s, three digits."""
     if us is None:
         return "—"
     if us < 0:
@@ -65,7 +65,7 @@ def latency(us: float | None) -> str:
 
 
 def size(count: int | None) -> str:
-    """Bytes in the unit that reads best."""
+    """Bytes in the most readable unit."""
     if count is None:
         return "—"
     for limit, divisor, unit in ((1e3, 1, "B"), (1e6, 1e3, "kB"), (1e9, 1e6, "MB")):
@@ -75,7 +75,7 @@ def size(count: int | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share of one in per cent, two figures."""
+    """A share as a percentage, two digits."""
     if share is None:
         return "—"
     return f"{share:.0%}".replace("%", " %") if share == 0 or share >= 0.0995 else f"{_plain(share * 100)} %"
@@ -93,7 +93,7 @@ def rate_span(low: float, high: float) -> str:
 
 
 def _plain(value: float) -> str:
-    """Two figures, never with an exponent."""
+    """Two digits, never with an exponent."""
     digits = max(0, 1 - math.floor(math.log10(abs(value))))
     return f"{value:.{digits}f}"
 

@@ -1,4 +1,4 @@
-"""Recorded arrivals: when each request came, from a log of times or a column of a table. Must not know load generators."""
+"""Recorded arrivals, from a log of times or a table column. Must not know load generators."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ _MICROSECOND = timedelta(microseconds=1)
 def read_trace(path: str | Path) -> list[float]:
     """Seconds of each arrival after the first, ascending.
 
-    One time a line; or CSV, JSON Lines or Parquet with a column `time`, `timestamp` or `offset_s`. Times are seconds, or
-    ISO 8601 and UTC where they name no zone.
+    One time per line; or CSV, JSON Lines or Parquet with a column `time`, `timestamp` or `offset_s`. Times are seconds, or
+    ISO 8601, in UTC unless they name a zone.
     """
     path = Path(path)
     suffix = path.suffix.lower()
@@ -51,7 +51,7 @@ def read_trace(path: str | Path) -> list[float]:
 
 
 def _read(path: Path, entries: Iterable[tuple[str, object]]) -> list[int]:
-    """The times as nanoseconds; all faults at once, up to a page of them."""
+    """The times in nanoseconds; reports up to a page of faults at once."""
     times_ns: list[int] = []
     kind = None
     faults: list[Fault] = []
@@ -124,7 +124,7 @@ def _from_parquet(path: Path) -> list[int]:
 
 
 def _too_many(path: Path) -> str:
-    return f"{path} has more than {_ARRIVALS_MAX:,} arrivals; cut it"
+    return f"{path} has more than {_ARRIVALS_MAX:,} arrivals; shorten it"
 
 
 def _no_column(at: str, names: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""The command line: one file a verb, each importing what it needs when it runs, so that `serve` starts fast.
+"""The command line: one file per verb. Each imports what it needs when it runs, so that `serve` starts fast.
 
 Nothing imports this package.
 """

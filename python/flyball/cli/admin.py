@@ -1,4 +1,4 @@
-"""`flyball admin`: the registry's admin API on a listener of its own, until a signal ends it."""
+"""`flyball admin`: serves the registry's admin API until a signal ends it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,17 @@ if TYPE_CHECKING:
 _POLL_S = 1.0
 _GIB = 1 << 30
 
-_Listen = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where it listens; port 0 takes a free one.")]
-_TlsCert = Annotated[Path | None, typer.Option("--tls-cert", help="PEM file of its certificate.", show_default=False)]
-_TlsKey = Annotated[Path | None, typer.Option("--tls-key", help="PEM file of its private key.", show_default=False)]
-_Plaintext = Annotated[
-    bool, typer.Option("--allow-plaintext", help="Serve other machines without TLS: something before it does that.")
+_Listen = Annotated[
+    str, typer.Option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 picks a free port.")
 ]
-_UploadMax = Annotated[int, typer.Option("--upload-gib-max", min=1, max=1024, help="The largest package, in GiB.")]
+_TlsCert = Annotated[Path | None, typer.Option("--tls-cert", help="PEM file of the TLS certificate.", show_default=False)]
+_TlsKey = Annotated[Path | None, typer.Option("--tls-key", help="PEM file of the TLS private key.", show_default=False)]
+_Plaintext = Annotated[
+    bool, typer.Option("--allow-plaintext", help="Allow plain HTTP from other machines, behind a proxy that ends TLS.")
+]
+_UploadMax = Annotated[
+    int, typer.Option("--upload-gib-max", min=1, max=1024, help="Maximum size of an uploaded package, in GiB.")
+]
 
 
 def admin(
@@ -39,11 +43,11 @@ def admin(
     allow_plaintext: _Plaintext = False,
     upload_gib_max: _UploadMax = 4,
 ) -> None:
-    """Serve the registry's admin API: the same verbs over HTTP, for who has a key (flyball registry key).
+    """Serve the registry's admin API: the same verbs over HTTP, for holders of a key (flyball registry key).
 
         flyball admin --registry .flyball/registry --listen 127.0.0.1:8100
 
-    Then, elsewhere:  FLYBALL_REGISTRY_KEY=… flyball status --registry https://HOST:PORT
+    Then, on another machine:  FLYBALL_REGISTRY_KEY=… flyball status --registry https://HOST:PORT
     """
     with home(registry) as found:
         listener = listener_of(
@@ -55,14 +59,14 @@ def admin(
             plain_beyond=allow_plaintext,
             upload_bytes_max=upload_gib_max * _GIB,
         )
-        # Blocked before the listener's thread starts, which inherits the mask: only this thread takes them.
+        # Blocked before the listener's thread starts, which inherits the mask: only this thread receives them.
         signals = Signals(signal.SIGTERM, signal.SIGINT)
         warn_of_root("flyball admin")
         listener.start()
         sys.stdout.write(f"ready {listener.url} registry={registry}\n")
         sys.stdout.flush()
         if not found.keys():
-            sys.stderr.write("nobody has a key yet:  flyball registry key add NAME --role deployer\n")
+            sys.stderr.write("no API keys yet; add one:  flyball registry key add NAME --role deployer\n")
         try:
             _until_signalled(listener, signals)
         finally:
@@ -70,7 +74,7 @@ def admin(
 
 
 def late_listener(home: Path, listen: str) -> AdminListener:
-    """The admin API beside a server, which must start while the registry is away; not started yet."""
+    """Build the admin API beside a server, without starting it; the registry may be unreachable for now."""
     from flyball.control.admin.lazy_registry import LazyRegistry
     from flyball.control.gates import run_gates
     from flyball.registry.local import LocalRegistry
@@ -88,14 +92,15 @@ def listener_of(
     plain_beyond: bool = False,
     upload_bytes_max: int = 4 * _GIB,
 ) -> AdminListener:
-    """The admin API over a registry, not started yet; bodies lie in `folder` until they are judged."""
+    """Build the admin API over a registry, without starting it; uploads are staged in `folder`."""
     try:
         from flyball.control.admin.app import admin_app
         from flyball.control.admin.listener import Address, AdminListener
         from flyball.control.admin.uploads import Uploads
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            f"the admin API needs {error.name}, which is not here", next_step="install it:  pip install 'flyball[registry]'"
+            f"the admin API needs {error.name}, which is not installed",
+            next_step="install it:  pip install 'flyball[registry]'",
         ) from error
     address = Address.read(listen, tls_cert, tls_key, plain_beyond=plain_beyond)
     uploads = Uploads(folder, upload_bytes_max)
@@ -106,6 +111,4 @@ def listener_of(
 def _until_signalled(listener: AdminListener, signals: Signals) -> None:
     while signals.next(_POLL_S) is None:
         if not listener.alive:
-            raise ServerFaultError(
-                "the admin listener stopped by itself; its log on stderr tells why", code="server_stopped"
-            )
+            raise ServerFaultError("the admin listener stopped unexpectedly; see its log on stderr", code="server_stopped")

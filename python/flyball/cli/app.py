@@ -1,4 +1,4 @@
-"""Joins the verbs to one application, and turns every `FlyballError` into one clear line and its exit code."""
+"""Builds the application from its verbs, and turns every `FlyballError` into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
 _DECISIONS, _REGISTRY = "Decisions", "Registry"
-# A verb, where it is, and the heading of the help under which it stands; the first ones have none.
+# Verb: module and function, and the heading in the help page (None: the default one).
 _VERBS: dict[str, tuple[str, str | None]] = {
     "serve": ("serve:serve", None),
     "inspect": ("inspect:inspect", None),
@@ -60,7 +60,7 @@ _VERBS: dict[str, tuple[str, str | None]] = {
 
 
 def application(verb: str | None = None) -> typer.Typer:
-    """Every verb; or the one that is named alone, since to join them all takes longer than most of them run."""
+    """Build the application; with `verb`, only that one, because importing all takes longer than most verbs run."""
     app = typer.Typer(
         name="flyball",
         no_args_is_help=True,
@@ -69,15 +69,15 @@ def application(verb: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_top)
-    for name, (place, panel) in _VERBS.items():
+    for name, (target, panel) in _VERBS.items():
         if verb is None or verb == name:
-            module, _, found = place.partition(":")
-            joined = getattr(import_module(f"flyball.cli.{module}"), found)
-            if isinstance(joined, typer.Typer):
-                _escape_all(joined)
-                app.add_typer(joined, name=name, rich_help_panel=panel)
+            module, _, attribute = target.partition(":")
+            command = getattr(import_module(f"flyball.cli.{module}"), attribute)
+            if isinstance(command, typer.Typer):
+                _escape_all(command)
+                app.add_typer(command, name=name, rich_help_panel=panel)
             else:
-                app.command(name, rich_help_panel=panel)(_escaping(joined))
+                app.command(name, rich_help_panel=panel)(_escaping(command))
     return app
 
 
@@ -91,7 +91,7 @@ def _escape_all(group: typer.Typer) -> None:
 
 
 def _escaping(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """The verb with its output escaped: whatever it prints may come from a caller, a file or another server."""
+    """Escape the verb's output: it may contain text from a caller, a file or another server."""
 
     @wraps(verb)
     def escaped(*arguments: Any, **options: Any) -> Any:
@@ -115,7 +115,7 @@ def _show_version(wanted: bool) -> None:
 
 def _top(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and end.")
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Serve ONNX models as governed decisions."""
@@ -127,18 +127,18 @@ def main() -> None:
     try:
         sys.exit(application(verb)(standalone_mode=False))
     except BrokenPipeError:
-        # The reader, say `head`, has what it wanted; without this Python complains once more when it flushes at exit.
+        # The reader, say `head`, has closed the pipe; without this Python fails again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except (FlyballError, _ClickError, OSError) as error:
-        told = _told(error)
-        if told.message:  # click has none where it showed the help, for `flyball` alone
-            report(told, as_json="--json" in sys.argv)
-        sys.exit(told.exit_code)
+        converted = _as_flyball_error(error)
+        if converted.message:  # click's is empty after it showed the help, for `flyball` alone
+            report(converted, as_json="--json" in sys.argv)
+        sys.exit(converted.exit_code)
 
 
-def _told(error: Any) -> FlyballError:
-    """The error in our own form: what click says of wrong usage, and what the system refuses where no verb foresaw it."""
+def _as_flyball_error(error: Any) -> FlyballError:
+    """Convert click's usage errors, and operating-system errors that no verb handled."""
     if isinstance(error, FlyballError):
         return error
     if isinstance(error, OSError):
@@ -146,4 +146,4 @@ def _told(error: Any) -> FlyballError:
         return FlyballError(f"{where}{error.strerror or error}", code="system")
     command = error.ctx.command_path if getattr(error, "ctx", None) else "flyball"
     message = " ".join(error.format_message().split()).rstrip(".")
-    return UsageError(message[:1].lower() + message[1:], next_step=f"see how it is used:  {command} --help")
+    return UsageError(message[:1].lower() + message[1:], next_step=f"see the usage:  {command} --help")

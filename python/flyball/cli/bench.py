@@ -1,6 +1,6 @@
-"""`flyball bench`: measures a server by a scenario, compares two, or holds one to its latency contract.
+"""`flyball bench`: measures a server with a scenario, compares two, or checks a latency contract.
 
-Every form leaves one JSON record; table, page and plots are made from it, now or later.
+Every form writes one JSON record; table, page and plots are made from it, now or later.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ bench = typer.Typer(
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help=(
-        "Measure a server so that others can check it: open loop, latency from the intended send time, every answer "
-        "checked, intervals on every figure, one file with all raw data.\n\n"
+        "Benchmark a server reproducibly: open loop, latency from the intended send time, every answer checked, "
+        "confidence intervals on every figure, one file with all raw data.\n\n"
         "    flyball bench --scenario fraud-gbdt\n\n"
         "    flyball bench --scenario mine.yaml --url http://127.0.0.1:8080\n\n"
         "    flyball bench compare old.onnx new.onnx\n\n"
@@ -41,7 +41,7 @@ bench = typer.Typer(
     ),
 )
 
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder for the record, the page and the plots.")]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory for the record, the page and the plots.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")]
 
 
@@ -50,15 +50,15 @@ def run(
     context: typer.Context,
     scenario: Annotated[
         str | None,
-        typer.Option(metavar="NAME|FILE", help="fraud-gbdt, fraud-mlp-12mb, vision-cnn-int8, or a YAML file of yours."),
+        typer.Option(metavar="NAME|FILE", help="fraud-gbdt, fraud-mlp-12mb, vision-cnn-int8, or your own YAML file."),
     ] = None,
     url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Measure this server; without it one is started here.")
+        str | None, typer.Option(metavar="URL", help="Measure this server; by default one is started locally.")
     ] = None,
     source: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="Make table, page and plots anew from a record.")
+        Path | None, typer.Option("--from", metavar="FILE", help="Report an existing record again: table, page and plots.")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Short windows: a first look, too short to publish.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Short windows, for a first look; too short to publish.")] = False,
     out_folder: Out = _RESULTS,
     as_json: AsJson = False,
 ) -> None:
@@ -67,11 +67,15 @@ def run(
         return
     if (scenario is None) == (source is None):
         raise UsageError(
-            "give a scenario to measure, or a record to report" if scenario is None else "give one of --scenario and --from",
+            "give --scenario to measure, or --from to report a record"
+            if scenario is None
+            else "give one of --scenario and --from",
             next_step="try:  flyball bench --scenario fraud-gbdt",
         )
     if source is not None:
-        _again(source, as_json)
+        from flyball.bench.record import BenchRecord
+
+        _report(BenchRecord.read(source), source, as_json)
         return
     from flyball.bench.documents import read_scenario
     from flyball.bench.scenario_run import run_scenario
@@ -86,19 +90,21 @@ def run(
 
 @bench.command()
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help="A record, a URL, or a model ([NAME=]PATH).")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The same kind of thing.")],
-    model: Annotated[str | None, typer.Option(help="With URLs: the model's name.")] = None,
+    a: Annotated[str, typer.Argument(metavar="A", help="A record (.json), a URL, or a model ([NAME=]PATH).")],
+    b: Annotated[str, typer.Argument(metavar="B", help="What to compare with A; of the same kind.")],
+    model: Annotated[str | None, typer.Option(help="The model's name, if A and B are URLs.")] = None,
     protocol: Annotated[str, typer.Option(help="http, http-binary or grpc.")] = "http",
-    connections: Annotated[int, typer.Option(min=1, max=10_000, help="Connections.")] = 16,
-    rate: Annotated[float | None, typer.Option(min=1, help="Open loop at this rate; without it a closed loop.")] = None,
-    repeats: Annotated[int, typer.Option(min=5, max=100, help="Pairs of windows.")] = 10,
-    seconds: Annotated[float, typer.Option(min=0.2, max=600, help="Length of a window, in s.")] = 2.0,
-    subject: Annotated[str | None, typer.Option(help="With records of several servers: which one.")] = None,
+    connections: Annotated[int, typer.Option(min=1, max=10_000, help="Number of connections.")] = 16,
+    rate: Annotated[
+        float | None, typer.Option(min=1, help="Open loop at this rate per second; by default a closed loop.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=5, max=100, help="Number of window pairs.")] = 10,
+    seconds: Annotated[float, typer.Option(min=0.2, max=600, help="Length of a window, in seconds.")] = 2.0,
+    subject: Annotated[str | None, typer.Option(help="Which server, if the records have several.")] = None,
     out_folder: Out = _RESULTS,
     as_json: AsJson = False,
 ) -> None:
-    """Say whether B differs from A, or that no difference is shown."""
+    """Report whether B differs from A, or that no difference is shown."""
     from flyball.bench.compare import compare_records
     from flyball.bench.live import Load, compare_live
     from flyball.bench.record import BenchRecord
@@ -111,7 +117,9 @@ def compare(
         found, caveats = compare_records(sides[0], sides[1], subject)
         path = None
     elif any(records):
-        raise UsageError("a record can only be compared with a record", next_step="measure both now, or name two records")
+        raise UsageError(
+            "a record can only be compared with another record", next_step="give two records, or two URLs or models"
+        )
     else:
         path = _new_file(out_folder, "compare")
         load = Load(model, protocol, connections, rate, repeats, seconds)
@@ -129,11 +137,11 @@ def gate(
     contract: Annotated[
         Path, typer.Argument(metavar="SLO.YAML", help="The latency contract: model, rate, p99, error budget.")
     ],
-    url: Annotated[str | None, typer.Option(metavar="URL", help="The server; wins over the contract's own.")] = None,
+    url: Annotated[str | None, typer.Option(metavar="URL", help="The server; overrides the contract's url.")] = None,
     out_folder: Out = _RESULTS,
     as_json: AsJson = False,
 ) -> None:
-    """Hold a server to its latency contract; the exit code is 4 where it is broken or not proven."""
+    """Check a server against its latency contract; exit code 4 if it is broken or not proven."""
     from flyball.bench.documents import read_contract
     from flyball.bench.live import gate_live
     from flyball.cli.output import console, print_json
@@ -142,7 +150,7 @@ def gate(
     wanted = read_contract(contract)
     address = url or wanted.url
     if address is None:
-        raise UsageError(f"{contract} names no url", next_step="name the server:  --url http://127.0.0.1:8080")
+        raise UsageError(f"{contract} has no url", next_step="give the server:  --url http://127.0.0.1:8080")
     path = _new_file(out_folder, f"gate-{wanted.contract}")
     with _reported(path, as_json, quiet=True), _steps(as_json) as progress:
         verdict = gate_live(wanted, address, path, _command(), progress)
@@ -152,7 +160,7 @@ def gate(
         raise GateRefusedError(
             f"{wanted.contract}: {promise} is {verdict.outcome}: {'; '.join(verdict.reasons)}",
             code=code,
-            next_step=f"look closer:  flyball bench --from {path}",
+            next_step=f"see the details:  flyball bench --from {path}",
         )
     if as_json:
         print_json({"contract": wanted.contract, "outcome": verdict.outcome, "record": str(path)})
@@ -162,7 +170,7 @@ def gate(
 
 @contextmanager
 def _steps(as_json: bool) -> Iterator[Progress]:
-    """Progress on stderr where stdout is for machines."""
+    """Show progress; on stderr if stdout is for machines."""
     from flyball.cli.output import console
     from flyball.cli.progress import progress_on
 
@@ -172,29 +180,23 @@ def _steps(as_json: bool) -> Iterator[Progress]:
 
 @contextmanager
 def _reported(path: Path, as_json: bool, *, quiet: bool = False) -> Iterator[None]:
-    """Report what there is, also where the measurement ended early; the error goes on."""
+    """Report the record, also if the measurement ended early; the error is raised again."""
     from flyball.bench.record import BenchRecord
 
     try:
         yield
     except (FlyballError, KeyboardInterrupt):
-        # The reason for the early end is what matters: a report that fails as well must not stand in its place.
+        # The reason for the early end is what matters: a failing report must not replace it.
         with suppress(FlyballError, OSError):
             if path.is_file() and BenchRecord.read(path).windows:
-                _tell(BenchRecord.read(path), path, as_json)
+                _report(BenchRecord.read(path), path, as_json)
         raise
     if not quiet:
-        _tell(BenchRecord.read(path), path, as_json)
+        _report(BenchRecord.read(path), path, as_json)
 
 
-def _again(path: Path, as_json: bool) -> None:
-    from flyball.bench.record import BenchRecord
-
-    _tell(BenchRecord.read(path), path, as_json)
-
-
-def _tell(record: BenchRecord, path: Path, as_json: bool) -> None:
-    """Page and plots beside the record, and the table, or JSON."""
+def _report(record: BenchRecord, path: Path, as_json: bool) -> None:
+    """Write page and plots beside the record, and print the table, or JSON."""
     from flyball.bench.report import print_report, report_document, summarise, write_page, write_plots
     from flyball.cli.output import console, print_json
 
@@ -212,15 +214,15 @@ def _tell(record: BenchRecord, path: Path, as_json: bool) -> None:
 
 
 def _new_file(folder: Path, name: str) -> Path:
-    """A file that is not there yet, in a folder that can be written to: found out before anything is measured."""
-    there = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        raise UsageError(f"{there} cannot be written to", next_step="name another folder:  --out DIR")
+    """Return the path of a new file; raises before anything is measured if the folder is not writable."""
+    existing = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise UsageError(f"--out: {existing} is not a writable directory", next_step="give another one:  --out DIR")
     stem = f"{datetime.now(UTC):%Y-%m-%dT%H%M%S}-{name}"
     names = (f"{stem}{'' if number == 1 else f'-{number}'}.json" for number in count(1))
     return next(path for path in (folder / name for name in names) if not path.exists())
 
 
 def _command() -> list[str]:
-    """The command line as it was given, by the program's name and not by its place on this machine."""
+    """The command line as given, with the program's name instead of its path on this machine."""
     return ["flyball", *sys.argv[1:]]

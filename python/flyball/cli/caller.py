@@ -1,6 +1,6 @@
-"""`flyball caller`: who may call a server. Writes the file that `--callers` names, which a running server reads again.
+"""`flyball caller`: manages a server's callers. Writes the `--callers` file, which a running server reloads.
 
-A key is printed once, on stdout and alone, so that it can go straight to where secrets are kept; the file has its hash.
+A key is printed once, alone on stdout, so that it can be piped into a secret store; the file has only its hash.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from flyball.errors import UsageError
 if TYPE_CHECKING:
     from flyball.documents.config.callers import Caller
 
-caller = typer.Typer(name="caller", help="Say who may call a server, and how much.", no_args_is_help=True)
+caller = typer.Typer(name="caller", help="Manage who may call a server, their rights and limits.", no_args_is_help=True)
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="The caller's name, as the metrics show it.")]
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="The caller's name, as in metrics.")]
 _File = Annotated[Path, typer.Option("--file", metavar="FILE", help="The callers' file.")]
 _DEFAULT = Path("callers.json")
 
@@ -28,28 +28,28 @@ def add(
     name: _Name,
     file: _File = _DEFAULT,
     san: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A name in the caller's certificate; may be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="A name (SAN) in the caller's certificate; may be repeated.")
     ] = None,
     uid: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="A user that connects by a Unix socket; may be repeated.")
+        list[int] | None, typer.Option(metavar="N", help="A user id that connects over a Unix socket; may be repeated.")
     ] = None,
-    requests_per_second: Annotated[int | None, typer.Option(help="Requests a second at most.", show_default=False)] = None,
-    burst: Annotated[int | None, typer.Option(help="Requests at once after a pause.", show_default=False)] = None,
-    in_flight_max: Annotated[int | None, typer.Option(help="Requests at once at most.", show_default=False)] = None,
+    requests_per_second: Annotated[int | None, typer.Option(help="Maximum requests per second.", show_default=False)] = None,
+    burst: Annotated[int | None, typer.Option(help="Requests allowed in one burst.", show_default=False)] = None,
+    in_flight_max: Annotated[int | None, typer.Option(help="Maximum requests in flight.", show_default=False)] = None,
     may: Annotated[
         list[str] | None,
-        typer.Option(metavar="RIGHT", help="What it may do: decide:fraud, infer:price*, metrics, …; may be repeated."),
+        typer.Option(metavar="RIGHT", help="A right: decide:fraud, infer:price*, metrics, …; may be repeated."),
     ] = None,
 ) -> None:
-    """Add a caller; where it is known neither by --san nor by --uid, make a key and print it once.
+    """Add a caller. Without --san and --uid, generate an API key and print it once.
 
-    `anonymous` stands for callers that are not known, and gets no key.
+    `anonymous` is the caller of unauthenticated requests; it gets no key.
     """
     from flyball.documents.config.callers import ANONYMOUS, new_key
 
     callers = _read(file, new=True)
     if any(known["name"] == name for known in callers):
-        raise UsageError(f"there is a caller {name} already", next_step=f"flyball caller rotate {name}")
+        raise UsageError(f"caller {name} already exists", next_step=f"flyball caller rotate {name}")
     key, kept = new_key()
     limits = {"requests_per_second": requests_per_second, "burst": burst, "in_flight_max": in_flight_max}
     entry = {"name": name, "sans": san or [], "uids": uid or [], **limits, "may": may or []}
@@ -60,18 +60,19 @@ def add(
     if by_key:
         _show(name, key)
     if not may:
-        sys.stderr.write(f"{name} may do nothing yet; give it a right:  flyball caller may {name} decide:NAME\n")
+        sys.stderr.write(f"{name} has no rights yet; grant one:  flyball caller may {name} decide:NAME\n")
 
 
 @caller.command("may")
 def grant(
     name: _Name,
     rights: Annotated[
-        list[str] | None, typer.Argument(metavar="[RIGHT]...", help="decide:fraud, infer:price*, metrics, …; none: nothing.")
+        list[str] | None,
+        typer.Argument(metavar="[RIGHT]...", help="decide:fraud, infer:price*, metrics, …; none removes all rights."),
     ] = None,
     file: _File = _DEFAULT,
 ) -> None:
-    """Replace what a caller may do: VERB, VERB:NAME or VERB:PREFIX*.
+    """Replace the rights of a caller: VERB, VERB:NAME or VERB:PREFIX*.
 
     Verbs are infer, decide, outcome, override and control, which take names, and erase and metrics.
     """
@@ -84,9 +85,9 @@ def grant(
 def rotate(
     name: _Name,
     file: _File = _DEFAULT,
-    drop_old: Annotated[bool, typer.Option("--drop-old", help="Make no key; drop all but the newest.")] = False,
+    drop_old: Annotated[bool, typer.Option("--drop-old", help="Generate no key; remove all but the newest.")] = False,
 ) -> None:
-    """Give a caller another key, valid beside the old one; later, with --drop-old, take the old one away."""
+    """Add a second key for a caller, valid beside the old one; --drop-old later removes the old one."""
     from flyball.documents.config.callers import new_key
 
     callers = _read(file)
@@ -103,7 +104,7 @@ def rotate(
 
 @caller.command("list")
 def show(file: _File = _DEFAULT, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Show the callers of a file. Keys are not in it, only their hashes."""
+    """List the callers in a file. The file has no keys, only their hashes."""
     from rich.table import Table
 
     from flyball.cli.output import console, print_json
@@ -121,7 +122,7 @@ def show(file: _File = _DEFAULT, json: Annotated[bool, typer.Option("--json", he
 
 @caller.command()
 def remove(name: _Name, file: _File = _DEFAULT) -> None:
-    """Take a caller away; its next request is refused."""
+    """Remove a caller; its next request is refused."""
     callers = _read(file)
     callers.remove(_one(callers, name, file))
     _write(file, callers)
@@ -146,7 +147,7 @@ def _read(file: Path, *, new: bool = False) -> list[dict[str, Any]]:
 def _one(callers: list[dict[str, Any]], name: str, file: Path) -> dict[str, Any]:
     found = next((entry for entry in callers if entry["name"] == name), None)
     if found is None:
-        raise UsageError(f"there is no caller {name} in {file}", next_step=f"flyball caller list --file {file}")
+        raise UsageError(f"no caller {name} in {file}", next_step=f"flyball caller list --file {file}")
     return found
 
 
@@ -159,4 +160,4 @@ def _write(file: Path, callers: list[dict[str, Any]]) -> None:
 def _show(name: str, key: str) -> None:
     sys.stdout.write(key + "\n")
     sys.stdout.flush()
-    sys.stderr.write(f"the key of {name}; it is shown this once\n")
+    sys.stderr.write(f"the key of {name}; it is not shown again\n")

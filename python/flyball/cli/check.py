@@ -1,4 +1,4 @@
-"""`flyball check`: decisions, explained; or everything that is wrong with them, line by line."""
+"""`flyball check`: explains decisions, or lists all their faults with file and line."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _LISTED_MAX = 8
 
 def check(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Decisions, in YAML.")],
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 where there are warnings, too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 on warnings, too.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check decisions: every fault with its line and what to do about it. Changes nothing.
+    """Check decisions: list every fault with its line and its fix. Changes nothing.
 
-    Warnings tell what is sound and may still surprise; they are no faults.
+    Warnings are about valid settings that may surprise; they are not faults.
 
     Next:  flyball plan FILE  shows the compiled stages,  flyball serve --decision FILE  serves it.
     """
@@ -62,19 +62,19 @@ def _document(path: Path, result: _Result) -> dict[str, Any]:
         return {"file": str(path), "good": False, "error": result.message, "faults": faults, "warnings": []}
     spec, checked, warnings = result
     models = [{"model": item.name, "digest": item.files.digest} for item in checked.compiled.artifacts]
-    told = [warning_document(one) for one in warnings]
+    documents = [warning_document(one) for one in warnings]
     return {
-        "file": str(path), "good": True, "decision": spec.decision, "models": models, "faults": [], "warnings": told
+        "file": str(path), "good": True, "decision": spec.decision, "models": models, "faults": [], "warnings": documents
     }  # fmt: skip
 
 
 def warning_document(warning: LineFault) -> dict[str, str]:
-    """A warning for machines: its path in the decision, its file and line, and what it says."""
-    return {"path": warning.path, "at": warning.at, "text": warning.words}
+    """A warning for machines: its path in the decision, its file and line, and its text."""
+    return {"path": warning.path, "at": warning.at, "text": warning.text}
 
 
 def show_warnings(out: Console, warnings: list[LineFault]) -> None:
-    """A line for each."""
+    """Print one line per warning."""
     from rich.text import Text
 
     for warning in warnings:
@@ -88,25 +88,25 @@ def _show(out: Console, path: Path, result: _Result) -> None:
         for fault in result.faults:
             out.print(Text(str(fault)))
         count = len(result.faults)
-        told = f"{count} fault{'s' * (count != 1)}." if count else f"{result.message}."
-        out.print(Text.assemble((told, "bold red"), " Nothing was changed."))
+        summary = f"{_many(count, 'fault')}." if count else f"{result.message}."
+        out.print(Text.assemble((summary, "bold red"), " Nothing was changed."))
         return
     spec, checked, warnings = result
     out.print(Text.assemble((spec.decision, "bold"), f"   {spec.purpose}   ({spec.owner})"))
-    for head, words in _lines(spec, checked):
-        out.print(Text(f"  {head:<10} {words}"))
+    for head, text in _lines(spec, checked):
+        out.print(Text(f"  {head:<10} {text}"))
     show_warnings(out, warnings)
     out.print(Text(f"No faults.   Next:  flyball plan {path}   or   {serve_command(spec, path)}", style="dim"))
 
 
 def serve_command(spec: Spec, path: Path) -> str:
-    """The command that serves a decision; servers refuse some decisions unless they have a journal."""
+    """The command that serves a decision, with a journal if servers would refuse it without one."""
     journal = " --journal-folder DIR" if spec.record is not None or spec.expose is not None else ""
     return f"flyball serve --decision {path}{journal}"
 
 
 def _lines(spec: Spec, checked: Checked) -> list[tuple[str, str]]:
-    """What the decision does, in a line for each part."""
+    """Summarise the decision: one line per part."""
     document = checked.compiled.document
     lines = [("input", _listed(spec.input))]
     if spec.features:
@@ -117,10 +117,9 @@ def _lines(spec: Spec, checked: Checked) -> list[tuple[str, str]]:
         lines.append(("model", f"{columns} columns → {model['name']} {artifact.files.digest[:19]}… → {score}"))
     policy = document["policy"]
     bands = ", ".join(f"{band['name']} {_range(band)}" for band in policy["bands"])
-    told = bands or "no model, the rules alone decide"
-    lines.append(("policy", f"{_many(len(policy['rules']), 'rule')}; {told}"))
+    lines.append(("policy", f"{_many(len(policy['rules']), 'rule')}; {bands or 'no model, rules only'}"))
     remedies = [f"{name} → {_remedy(remedy)}" for name, remedy in document["remedies"].items() if remedy != "error"]
-    lines.append(("remedies", ", ".join(remedies) or "none: every fault is an error for the caller"))
+    lines.append(("remedies", ", ".join(remedies) or "none: callers get every fault as an error"))
     promises = [f"{name} {value}" for name, value in spec.slo if value is not None]
     return [*lines, ("slo", ", ".join(promises))] if promises else lines
 

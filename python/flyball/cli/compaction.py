@@ -1,12 +1,11 @@
-"""Compaction on a schedule beside `flyball serve`: its options, and the child process that does it."""
+"""Scheduled compaction beside `flyball serve`: its options, and the child process that runs it."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from flyball.cli.option import option
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,29 +16,22 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 CompactEvery = Annotated[
     str | None,
-    typer.Option(
-        metavar="TIME",
-        help="Move sealed segments of the journal into Parquet this often, in a niced child process: 1h, 15m.",
-        show_default=False,
-    ),
+    option("Compact sealed journal segments to Parquet this often, in a low-priority child: 1h, 15m.", metavar="TIME"),
 ]
-Keep = Annotated[
-    str | None,
-    typer.Option(metavar="TIME", help="And remove records that are older: 25mo, 90d, 7y.", show_default=False),
-]
+Keep = Annotated[str | None, option("Also delete records older than this: 25mo, 90d, 7y.", metavar="TIME")]
 
 
 def schedule_of(journal: str | None, every: str | None, keep: str | None) -> Schedule | None:
-    """What the options ask for; none: nothing."""
+    """Build the compaction schedule; None without --compact-every."""
     if every is None:
         if keep is not None:
             raise UsageError("--keep needs --compact-every", next_step="flyball serve --compact-every 1h --keep 25mo")
         return None
     match = _EVERY.fullmatch(every)
     if match is None:
-        raise UsageError(f"--compact-every {every!r} is no time", next_step="write it as 90s, 15m, 1h or 1d")
+        raise UsageError(f"--compact-every: {every!r} is not a duration", next_step="write it as 90s, 15m, 1h or 1d")
     if journal is None:
-        raise UsageError("--compact-every needs a journal", next_step="say where it is:  --journal-folder FOLDER")
+        raise UsageError("--compact-every needs a journal", next_step="give one:  --journal-folder FOLDER")
     from pathlib import Path
 
     from flyball.decision_log.retention.background import Schedule, compact_command
@@ -49,5 +41,5 @@ def schedule_of(journal: str | None, every: str | None, keep: str | None) -> Sch
 
         from flyball.decision_log.retention.retire import oldest_kept
 
-        oldest_kept(keep, datetime.now(UTC))  # a wrong word is refused now, not by the first child
+        oldest_kept(keep, datetime.now(UTC))  # an invalid value fails now, not in the first child
     return Schedule(compact_command(Path(journal), keep), int(match[1]) * _UNITS_S[match[2]])

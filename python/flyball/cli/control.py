@@ -1,4 +1,4 @@
-"""`flyball control`: keeps a folder at what the registry says, for servers that watch it."""
+"""`flyball control`: keeps a snapshot folder in step with the registry, for servers that watch it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,24 @@ from flyball.cli.signals import Signals
 
 
 def control(
-    registry: Annotated[Path, typer.Option(metavar="HOME", help="The registry's folder.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the snapshot, its packages and the trust policy.")],
-    publisher_key: Annotated[Path, typer.Option(metavar="FILE", help="Private key that signs snapshots: a publisher's.")],
+    registry: Annotated[Path, typer.Option(metavar="HOME", help="The registry's directory.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Directory for the snapshot, its packages and the trust policy.")],
+    publisher_key: Annotated[Path, typer.Option(metavar="FILE", help="A publisher's private key, to sign snapshots.")],
     environment: Annotated[str, typer.Option(help="The environment to follow.")] = "production",
     trust_root: Annotated[
-        Path | None, typer.Option(help="PEM file of root keys; by default the registry's, taken once.", show_default=False)
+        Path | None, typer.Option(help="PEM file of root keys; by default the registry's, copied once.", show_default=False)
     ] = None,
     node: Annotated[
         list[str] | None,
-        typer.Option(metavar="URL", help="A server to ask what it made of it; may be repeated.", show_default=False),
+        typer.Option(
+            metavar="URL", help="A server whose state is reported to the registry; may be repeated.", show_default=False
+        ),
     ] = None,
 ) -> None:
-    """Keep a folder at what a registry says, for servers that watch it: flyballd --snapshot DIR/index.json --watch."""
+    """Write what a registry has placed to a folder, and keep it current, for servers that watch it.
+
+    flyballd --snapshot DIR/index.json --watch
+    """
     from flyball.cli.follow import loop_of
     from flyball.control.planes import FolderPlane
 

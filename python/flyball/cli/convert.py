@@ -1,4 +1,4 @@
-"""`flyball convert`: a trained model becomes a folder that is served with one command, with equal answers."""
+"""`flyball convert`: turns a trained model into a folder to serve, with proven equal answers."""
 
 from __future__ import annotations
 
@@ -20,26 +20,33 @@ _Data = Annotated[
     Path | None,
     typer.Option(
         metavar="ROWS",
-        help="Rows like those of training: .csv, .parquet or .jsonl; .npz for models of tensors.",
+        help="Sample rows like the training data: .csv, .parquet or .jsonl; .npz for tensor models.",
         show_default=False,
     ),
 ]
 _Target = Annotated[
-    str | None, typer.Option(metavar="COLUMN", help="The column of the data that was predicted.", show_default=False)
+    str | None,
+    typer.Option(metavar="COLUMN", help="The target column of the data, which the model predicts.", show_default=False),
 ]
 _Score = Annotated[
-    int | None, typer.Option(min=0, metavar="ELEMENT", help="Which class is the score, counted from 0.", show_default=False)
+    int | None,
+    typer.Option(
+        min=0, metavar="ELEMENT", help="The class whose probability is the score, counted from 0.", show_default=False
+    ),
 ]
 _Rows = Annotated[
     int | None,
-    typer.Option(min=100, max=1_000_000, help="Rows to compare, at most.", show_default="10000, more for more thresholds"),
+    typer.Option(
+        min=100, max=1_000_000, help="Maximum number of rows to compare.", show_default="10000, more for more thresholds"
+    ),
 ]
 _Bands = Annotated[
-    str | None, typer.Option(help="Its bands, as in a decision: '{pass: < 0.3, review: >= 0.3}'.", show_default=False)
+    str | None,
+    typer.Option(help="The policy's bands, as in a decision: '{pass: < 0.3, review: >= 0.3}'.", show_default=False),
 ]
 _Bound = Annotated[
     float | None,
-    typer.Option(min=0, callback=finite, help="How far an answer may lie from the original's.", show_default="1e-05"),
+    typer.Option(min=0, callback=finite, help="Maximum difference from the original's answers.", show_default="1e-05"),
 ]
 
 
@@ -47,39 +54,39 @@ def convert(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="The model's file: .txt, .json, .ubj, .pkl, .joblib, .onnx or .pt2; or MODULE:FUNCTION."
+            metavar="SOURCE", help="The model file: .txt, .json, .ubj, .pkl, .joblib, .onnx or .pt2; or MODULE:FUNCTION."
         ),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The folder to make.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The directory to create.")],
     data: _Data = None,
     target: _Target = None,
-    name: Annotated[str | None, typer.Option(help="The decision's name; default is the file's.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Option(help="The decision's name; by default the file's.", show_default=False)] = None,
     score: _Score = None,
     rows: _Rows = None,
-    owner: Annotated[str | None, typer.Option(help="Who answers for the decision.", show_default=False)] = None,
-    purpose: Annotated[str | None, typer.Option(help="What it is for.", show_default=False)] = None,
+    owner: Annotated[str | None, typer.Option(help="The decision's owner.", show_default=False)] = None,
+    purpose: Annotated[str | None, typer.Option(help="The decision's purpose.", show_default=False)] = None,
     bands: _Bands = None,
     bound: _Bound = None,
     trust_pickle: Annotated[
-        bool, typer.Option("--trust-pickle", help="Load a pickle: it runs code of whoever made it.")
+        bool, typer.Option("--trust-pickle", help="Load a pickle, although that runs code from its author.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Write over an earlier conversion.")] = False,
-    serve: Annotated[bool, typer.Option("--serve", help="Serve it afterwards, until Ctrl-C.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier conversion.")] = False,
+    serve: Annotated[bool, typer.Option("--serve", help="Then serve it, until Ctrl-C.")] = False,
     listen: Listen = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Turn a trained model into a folder that is served with one command, with equal answers.
+    """Turn a trained model into a folder to serve, with proven equal answers.
 
-    The folder has the model as ONNX, what explains it, a decision to edit, sample rows, and what was compared: every
-    answer of the served decision lies within the bound of the original's, or nothing is left but DIR.failed.
+    The folder has the model as ONNX, an attribution sidecar, a decision to edit, sample rows, and the comparison: every
+    answer of the served decision is within the bound of the original's. If not, only DIR.failed is left.
 
     A LightGBM model, then served:\n
       flyball convert fraud.txt --data payments.csv --target fraud --out fraud --serve
 
-    A scikit-learn pipeline, loaded without network in a process of its own:\n
+    A scikit-learn pipeline, loaded in a process without network:\n
       flyball convert pipeline.joblib --data loans.parquet --out credit --trust-pickle
 
-    One class of several, of XGBoost:\n
+    One class of an XGBoost multiclass model:\n
       flyball convert churn.ubj --data customers.csv --score 2 --out churn
     """
     from flyball.cli.output import console, print_json
@@ -87,13 +94,13 @@ def convert(
     from flyball.models.convert import convert as convert_model
 
     err = console(stderr=True)
-    trusted = _trusts(err, source, trust_pickle)
+    trusted = _trust_pickle(err, source, trust_pickle)
     given = {"owner": owner, "purpose": purpose, "bands": _bands(bands)}
     terms = Terms(**{key: value for key, value in given.items() if value is not None})
     with err.status("reading rows") as status:
         made = convert_model(
             source, data=data, out=out, name=name, target=target, score=score, rows=rows, trust_pickle=trusted,
-            force=force, bound=bound, terms=terms, told=status.update,
+            force=force, bound=bound, terms=terms, progress=status.update,
         )  # fmt: skip
     if json:
         print_json({"folder": str(made.folder), **made.document})
@@ -103,8 +110,8 @@ def convert(
         _serve(made, listen)
 
 
-def _trusts(err: Console, source: str, trusted: bool) -> bool:
-    """Warn of a pickle, always; without the flag it is asked for on a terminal, and refused elsewhere."""
+def _trust_pickle(err: Console, source: str, trusted: bool) -> bool:
+    """Always warn about a pickle; without the flag, ask on a terminal and refuse elsewhere."""
     import sys
 
     from flyball.models.convert.file_kinds import RUNS_CODE, kind_of
@@ -118,10 +125,10 @@ def _trusts(err: Console, source: str, trusted: bool) -> bool:
 
 
 def _warn(err: Console, source: str) -> None:
-    err.print(f"Warning: loading {source} runs whatever code its maker put there.", style="bold red", markup=False)
+    err.print(f"Warning: loading {source} runs any code its author put there.", style="bold red", markup=False)
     err.print(
-        "It is loaded in a process of its own without network, which starts no program and writes in its own folder only."
-        " It can read what you can read.",
+        "It is loaded in a separate process without network, which cannot start programs and writes only to its own"
+        " folder. It can read any file that you can read.",
         markup=False,
     )
 
@@ -139,48 +146,48 @@ def _bands(text: str | None) -> Any:
         found = None
     if not isinstance(found, dict):
         raise UsageError(
-            f"--bands {text!r} is no object", next_step="write it as in a decision:  '{pass: < 0.3, review: >= 0.3}'"
+            f"--bands: {text!r} is not a mapping", next_step="write it as in a decision:  '{pass: < 0.3, review: >= 0.3}'"
         )
     return found
 
 
 def _show(out: Console, made: Converted) -> None:
-    told, comparison = made.document, made.judged.comparison
-    what = f"score {told['score']}, explained by {told['explained_by']}" if "score" in told else "a model of tensors"
-    out.print(f"{made.folder}   {told['source']['kind']}, {what}", markup=False)
+    document, comparison = made.document, made.result.comparison
+    score = f"score {document['score']}, explained by {document['explained_by']}" if "score" in document else ""
+    out.print(f"{made.folder}   {document['source']['kind']}, {score or 'a tensor model'}", markup=False)
     kinds = ", ".join(f"{errors.rows:,} {kind}" for kind, errors in comparison.by_kind.items())
     out.print(
         f"  equal to the original: {comparison.all.rows:,} rows ({kinds}), largest difference {comparison.all.max_abs:.2g},"
         f" bound {comparison.allowed}",
         markup=False,
     )
-    if made.judged.rounded.rows:
-        rows, most = made.judged.rounded.rows, made.judged.rounded.max_abs
+    if made.result.rounded.rows:
+        rows, most = made.result.rounded.rows, made.result.rounded.max_abs
         out.print(
-            f"  {rows} rows lie closer to a threshold than float32 can tell, and differ by up to {most:.2g}", markup=False
+            f"  {rows} rows are closer to a threshold than float32 resolves, and differ by up to {most:.2g}", markup=False
         )
-    for note in told["notes"]:
+    for note in document["notes"]:
         out.print(f"  note: {note}", markup=False)
     out.print("Next:", markup=False)
     if made.decision_file.exists():
         out.print(f"  flyball decide {made.decision_file} {made.folder / 'samples' / '1.json'} --explain", markup=False)
-    out.print(f"  flyball {' '.join(_served(made))}", markup=False)
+    out.print(f"  flyball {' '.join(_serve_arguments(made))}", markup=False)
 
 
-def _served(made: Converted) -> list[str]:
-    """The verb that serves it: as a decision where it is one."""
+def _serve_arguments(made: Converted) -> list[str]:
+    """The arguments of the serve command: a decision if there is one, else a model."""
     if made.decision_file.exists():
         return ["serve", "--decision", str(made.decision_file)]
     return ["serve", f"{made.document['name']}={made.folder / 'model.onnx'}"]
 
 
 def _serve(made: Converted, listen: list[str] | None) -> None:
-    """Become `flyball serve`: its signals, its exit code, nothing between."""
+    """Replace this process by `flyball serve`, for its signals and exit code."""
     import os
     import sys
 
     sys.stdout.flush()
-    command = [sys.executable, "-m", "flyball", *_served(made)]
+    command = [sys.executable, "-m", "flyball", *_serve_arguments(made)]
     for address in listen or []:
         command += ["--listen", address]
-    os.execv(sys.executable, command)  # noqa: S606 - no shell is wanted
+    os.execv(sys.executable, command)  # noqa: S606 - no shell

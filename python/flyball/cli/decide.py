@@ -1,4 +1,4 @@
-"""`flyball decide`: one row to a running server, and its decision as a person reads it."""
+"""`flyball decide`: sends one row to a server, or decides it locally, and prints the decision."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ if TYPE_CHECKING:
 def decide(
     decision: Annotated[str, typer.Argument(help="The decision's name on the server, or its YAML file.")],
     file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="One row as a JSON object; - for stdin.")] = "-",
-    url: Annotated[str, typer.Option(help="The server, http://, grpc:// or unix:/PATH.")] = "http://127.0.0.1:8080",
-    idempotency_key: Annotated[str | None, typer.Option(help="A retry with it gets the same decision.")] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Reasons, whatever the outcome.")] = False,
-    timings: Annotated[bool, typer.Option("--timings", help="How long each stage took.")] = False,
+    url: Annotated[str, typer.Option(help="The server: http://, grpc:// or unix:/PATH.")] = "http://127.0.0.1:8080",
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="Idempotency key; a retry with it gets the same decision.")
+    ] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="Show reasons for any outcome.")] = False,
+    timings: Annotated[bool, typer.Option("--timings", help="Show the time of each stage.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Ask for a decision: by name from a running server, or by its YAML file in this process."""
+    """Decide one row: by name on a running server, or from a YAML file in this process."""
     from flyball.cli.output import print_json
 
     row = _row(file)
-    asked = {"idempotency_key": idempotency_key, "explain": explain, "timings": timings}
-    decided = _decided(decision, row, url, asked)
+    options = {"idempotency_key": idempotency_key, "explain": explain, "timings": timings}
+    decided = _decided(decision, row, url, options)
     if json:
         from dataclasses import asdict
 
@@ -38,16 +40,16 @@ def decide(
         _show(decided)
 
 
-def _decided(decision: str, row: dict[str, Any], url: str, asked: dict[str, Any]) -> Decided:
+def _decided(decision: str, row: dict[str, Any], url: str, options: dict[str, Any]) -> Decided:
     if decision.endswith((".yaml", ".yml", ".json")):
         from flyball.decision.decision import Decision
 
         with Decision.load(decision) as local:
-            return local.decide(row, **asked)
+            return local.decide(row, **options)
     from flyball.client import Client
 
     with Client(url) as client:
-        return client.decide(decision, row, **asked)
+        return client.decide(decision, row, **options)
 
 
 def _row(file: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`flyball demo`: trains a fraud model, serves it, loads it, and prints one table beside FastAPI and a bare loop."""
+"""`flyball demo`: trains and serves a fraud model, and compares it with FastAPI and a bare loop."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _BETTER = "FastAPI, the better of def and async def"
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=0.5, max=600, help="Length of each measurement, in s.")] = 3.0,
-    keep: Annotated[bool, typer.Option(help="Leave the server up afterwards, until Ctrl-C.")] = False,
+    seconds: Annotated[float, typer.Option(min=0.5, max=600, help="Length of each measurement, in seconds.")] = 3.0,
+    keep: Annotated[bool, typer.Option(help="Keep the server running afterwards, until Ctrl-C.")] = False,
 ) -> None:
-    """See it work: train, convert, serve, load and compare, in about a minute."""
+    """Train, convert, serve, load-test and compare a model, in about a minute."""
     from flyball.cli.output import console
 
     out = console()
@@ -39,13 +39,13 @@ def demo(
     model, payloads = _prepared(out)
     rows = _measured(out, model, payloads, seconds)
     out.print()
-    _tell(out, rows, model)
+    _print_results(out, rows, model)
     if keep:
         _keep(out, model)
 
 
 def _prepared(out: Console) -> tuple[Path, bytes]:
-    """The model and its payloads; made once, then reused."""
+    """Return the model and its payloads; made once, then reused."""
     from flyball.bench.models.fraud import fraud_rows, make_fraud_gbdt
     from flyball.bench.payloads import make_payloads
 
@@ -55,7 +55,7 @@ def _prepared(out: Console) -> tuple[Path, bytes]:
         return model, payloads.read_bytes()
     _FOLDER.mkdir(parents=True, exist_ok=True)
     with out.status("Training a fraud model, 300 trees on 20,000 synthetic payments"):
-        # Made beside and renamed: a run that is broken off must not leave half a model to the next one.
+        # Written under another name and renamed: an interrupted run must not leave half a model.
         made = make_fraud_gbdt(_FOLDER / "training.onnx")
         rows = make_payloads(made, _PAYLOADS, seed=11, rows=lambda count: fraud_rows(count, seed=11)[0])
         payloads.write_bytes(rows)
@@ -100,7 +100,7 @@ def _server(name: str, command: list[str], payloads: bytes, seconds: float, prog
         )
         if result.mismatched or result.failed:
             raise ServerFaultError(
-                f"{name} gave {result.mismatched} wrong answers and failed {result.failed} times: {result.first_problem}"
+                f"{name} returned {result.mismatched} wrong answers and {result.failed} errors: {result.first_problem}"
             )
         return result
 
@@ -138,50 +138,50 @@ def _bare(model: Path, payloads: bytes, seconds: float, progress: Progress) -> R
     return Row("bare ONNX Runtime", result.rate_per_s, result.p50_us, result.p99_us)
 
 
-def _tell(out: Console, rows: list[Row], model: Path) -> None:
+def _print_results(out: Console, rows: list[Row], model: Path) -> None:
     from flyball.bench.process import split_cpus
     from flyball.bench.table import notes, results_table
     from flyball.native.machine import build_info
 
     server_cpus, generator_cpus = split_cpus()
-    shared = "shared with the generator" if server_cpus == generator_cpus else "the generator elsewhere"
+    shared = "shared with the load generator" if server_cpus == generator_cpus else "the load generator on others"
     cores = f"{len(server_cpus)} core{'s' * (len(server_cpus) != 1)}, {shared}"
     title = f"{_MODEL}, 300 trees · REST JSON · closed loop · {cores} · {build_info().profile} build"
     out.print(results_table(rows, title, _CONNECTIONS))
     for note in notes(rows):
         out.print(note, style="dim", markup=False)
-    out.print("The bare loop has one caller and no network: it is the floor for one run, not a server.", style="dim")
+    out.print("The bare loop has one caller and no network: it is the lower bound of one run, not a server.", style="dim")
     ours, peer = rows[0].rate_per_s, rows[1].rate_per_s
     if ours and peer:
         out.print(
-            f"\nflyball answers {ours / peer:.1f} times as many requests a second as {rows[1].name}, all answers checked."
+            f"\nflyball answers {ours / peer:.1f} times as many requests per second as {rows[1].name}, all answers checked."
         )
     out.print("\nNext:")
-    ours_at = _command()
+    flyball = _command()
     for command in (
-        f"{ours_at} inspect {model}",
-        f"{ours_at} serve {model}",
-        f"echo '{{\"input\": [[120, 3, 0.6, 0.4, 6, 900, 30, 400, 1, 1, 4, 2]]}}' | {ours_at} predict {_MODEL}",
+        f"{flyball} inspect {model}",
+        f"{flyball} serve {model}",
+        f"echo '{{\"input\": [[120, 3, 0.6, 0.4, 6, 900, 30, 400, 1, 1, 4, 2]]}}' | {flyball} predict {_MODEL}",
     ):
-        out.print(f"  {command}", markup=False, soft_wrap=True)  # a line that was broken cannot be pasted
+        out.print(f"  {command}", markup=False, soft_wrap=True)  # a wrapped line cannot be pasted
 
 
 def _command() -> str:
-    """How to call flyball from here: by its name where the path knows it, else by its place beside this interpreter."""
+    """How to call flyball here: by name if it is on the PATH, else by its path beside this interpreter."""
     import shlex
     import shutil
 
     if shutil.which("flyball"):
         return "flyball"
-    place = Path(sys.executable).parent / "flyball"
-    return shlex.quote(str(place.relative_to(Path.cwd()) if place.is_relative_to(Path.cwd()) else place))
+    script = Path(sys.executable).parent / "flyball"
+    return shlex.quote(str(script.relative_to(Path.cwd()) if script.is_relative_to(Path.cwd()) else script))
 
 
 def _keep(out: Console, model: Path) -> None:
-    """Become `flyball serve`: its signals, its exit code, nothing between."""
+    """Replace this process by `flyball serve`, for its signals and exit code."""
     import os
 
-    out.print("\nLeaving the server up; Ctrl-C ends it.")
+    out.print("\nThe server keeps running; Ctrl-C ends it.")
     sys.stdout.flush()
     command = [sys.executable, "-m", "flyball", "serve", f"{_MODEL}={model}"]
-    os.execv(sys.executable, command)  # noqa: S606 - no shell is wanted
+    os.execv(sys.executable, command)  # noqa: S606 - no shell

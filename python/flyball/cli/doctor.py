@@ -1,4 +1,4 @@
-"""`flyball doctor`: what this machine allows, and the command that grants what is missing."""
+"""`flyball doctor`: checks this machine, and prints the command that fixes each problem."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from flyball.errors import FlyballError
 
 
 def doctor(
-    ort_path: Annotated[bool, typer.Option("--ort-path", help="Print only the path of ONNX Runtime's library.")] = False,
+    ort_path: Annotated[bool, typer.Option("--ort-path", help="Print only the path of the ONNX Runtime library.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what this machine allows: cores, memory, ONNX Runtime, rights, and what makes tails longer, with its mend."""
+    """Check this machine: cores, memory, ONNX Runtime, permissions and tail-latency settings, with a fix for each."""
     from flyball.cli.output import console, print_json
 
     if ort_path:
@@ -36,12 +36,12 @@ def doctor(
 
         table = Table(box=None, pad_edge=False, show_header=False)
         for _ in range(4):
-            table.add_column(overflow="fold")  # a path that is cut cannot be copied
+            table.add_column(overflow="fold")  # a truncated path cannot be copied
         for finding in findings:
             mark = "[green]yes[/green]" if finding.good else "[red]no[/red]" if finding.needed else "[yellow]no[/yellow]"
-            table.add_row(finding.name, mark, escape(finding.found), escape(finding.mend))
+            table.add_row(finding.name, mark, escape(finding.found), escape(finding.fix))
         console().print(table)
-        console().print("This machine cannot serve yet; see the red lines." if broken else "This machine can serve.")
+        console().print("This machine cannot serve yet; fix the red lines." if broken else "This machine can serve.")
     if broken:
         raise typer.Exit(1)
 
@@ -65,10 +65,10 @@ def _native() -> list[Finding]:
     except FlyballError as error:
         return [Finding("native extension", False, error.message, error.next_step or "", needed=True)]
     optimised = not build.debug_assertions
-    told = f"{build.version} {build.commit[:12]} {build.profile} {build.target}, rustc {build.rustc}"
-    findings = [Finding("native extension", True, told, needed=True)]
+    built = f"{build.version} {build.commit[:12]} {build.profile} {build.target}, rustc {build.rustc}"
+    findings = [Finding("native extension", True, built, needed=True)]
     if not optimised:
-        findings.append(Finding("optimised build", False, "a debug build: do not measure with it", "make build"))
+        findings.append(Finding("optimised build", False, "debug build: not for measurements", "make build"))
     quota = "no quota" if here.cpu_quota is None else f"quota of {here.cpu_quota:g} cores"
     cpus = f"{len(here.cpus)} in the affinity mask ({_ranges(here.cpus)}), {quota}: {here.lanes} lanes"
     limit = "no limit" if here.memory_limit_bytes is None else f"limit of {size(here.memory_limit_bytes)}"
@@ -94,16 +94,16 @@ def _extras() -> list[Finding]:
     }
     findings = []
     for extra, (name, module) in wanted.items():
-        there = _there(module)
-        mend = "" if there else f"pip install 'flyball[{extra}]'"
-        findings.append(Finding(name, there, "installed" if there else "not installed", mend))
+        found = _is_installed(module)
+        fix = "" if found else f"pip install 'flyball[{extra}]'"
+        findings.append(Finding(name, found, "installed" if found else "not installed", fix))
     return findings
 
 
-def _there(module: str) -> bool:
+def _is_installed(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # its parent is not there either
+    except ModuleNotFoundError:  # its parent is missing, too
         return False
 
 

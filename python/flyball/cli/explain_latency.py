@@ -1,4 +1,4 @@
-"""`flyball explain-latency`: which operators of a model take its time, how far each is from its floor, what to try next."""
+"""`flyball explain-latency`: a model's operators by time, each against its floor, and what to try."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ if TYPE_CHECKING:
 
 
 def explain_latency(
-    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The model's file.")],
-    rows: Annotated[int, typer.Option(min=1, max=65_536, help="Rows of a run.")] = 1,
+    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The model file.")],
+    rows: Annotated[int, typer.Option(min=1, max=65_536, help="Rows per run.")] = 1,
     data: Annotated[
         Path | None,
         typer.Option(
-            metavar="ROWS", help="Take the rows from a .csv, .parquet or .jsonl; else they are made up.", show_default=False
+            metavar="ROWS", help="Real rows: .csv, .parquet or .jsonl; by default random ones.", show_default=False
         ),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, max=1000, help="Show so many operators, the slowest first.")] = 12,
+    top: Annotated[int, typer.Option(min=1, max=1000, help="Number of operators to show, slowest first.")] = 12,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw them as well, into a .png or .svg.", show_default=False)
+        Path | None, typer.Option(metavar="FILE", help="Also write a plot, as .png or .svg.", show_default=False)
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, with every operator.")] = False,
 ) -> None:
     """Show where the time of a model's run goes, and what to try next.
 
-    The engine that serves runs the model on one thread with ONNX Runtime's profile on. Each operator is set against its
-    floor: the bytes that it must move or the operations that it must compute, at the speeds measured on this machine just
-    now, whichever takes longer. An operator at its floor (1×) can only get faster by doing less: 8-bit weights, fewer
-    columns, a smaller model. One far above it may get faster as it is: more rows in a run, fewer and larger operators.
+    The serving engine runs the model on one thread with ONNX Runtime's profiler on. Each operator is compared with its
+    floor: the time to move its bytes or to compute its operations, whichever is longer, at the speeds just measured on
+    this machine. An operator at its floor (1×) only gets faster by doing less: 8-bit weights, fewer columns, a smaller
+    model. One far above its floor may get faster as it is: more rows per run, fewer and larger operators.
 
         flyball explain-latency fraud.onnx
 
         flyball explain-latency cnn.onnx --rows 8 --plot cnn.png
 
-    Trees, texts and loops have no floor, because their work depends on the values: give them real rows by --data.
+    Trees, text operators and loops have no floor, because their work depends on the values: use real rows, --data.
     """
     from flyball.cli.output import print_json
     from flyball.models.profile import explain
@@ -48,50 +48,50 @@ def explain_latency(
         from flyball.models.profile.plot import check_plot_file
 
         check_plot_file(plot)
-    told = explain(model, rows=rows, data=data)
+    explanation = explain(model, rows=rows, data=data)
     if plot is not None:
         from flyball.models.profile.plot import write_plot
 
-        write_plot(told, plot, model.name, top)
+        write_plot(explanation, plot, model.name, top)
     if json:
-        print_json(told.document())
+        print_json(explanation.document())
     else:
-        _show(told, model, top)
+        _show(explanation, model, top)
 
 
-def _show(told: Explanation, model: Path, top: int) -> None:
+def _show(found: Explanation, model: Path, top: int) -> None:
     from rich.markup import escape
 
     from flyball.bench.table import latency, percent, size
     from flyball.cli.output import console, counted
 
     out = console()
-    figures = f"{counted(told.rows, 'row')}   p50 {latency(told.p50_us)}   p99 {latency(told.p99_us)}"
-    how = f"{counted(told.runs, 'run')}, one thread   ONNX Runtime {told.ort_version}"
+    figures = f"{counted(found.rows, 'row')}   p50 {latency(found.p50_us)}   p99 {latency(found.p99_us)}"
+    how = f"{counted(found.runs, 'run')}, one thread   ONNX Runtime {found.ort_version}"
     out.print(f"[bold]{escape(model.name)}[/bold]   {figures}   {how}")
-    out.print(_operators(told, top))
-    left = told.lines[top:]
+    out.print(_operators(found, top))
+    left = found.lines[top:]
     if left:
         out.print(
             f"  … and {counted(len(left), 'operator')} more: {latency(sum(line.took_us for line in left))}", style="dim"
         )
-    floor = f"; what they need at least: {latency(told.floor_us)}" if told.floor_us >= 0.005 else ""
-    out.print(f"  all operators: {latency(told.operators_us)}{floor}")
-    between = f"{latency(told.between_us)} ({percent(told.between_us / told.p50_us)})"
-    out.print(f"  in no operator: {between}, a run's fixed cost and going from one operator to the next")
-    cost = f", about {latency(told.call_cost_us)} in each operator, which is taken off" if told.call_cost_us else ""
-    out.print(f"  with the profile on, a run takes {latency(told.profiled_us)}{cost}", style="dim")
-    if told.operators_us > told.p50_us * 1.1:
-        out.print("  they seem to take longer than a whole run: the profile disturbs this model, or others want the core")
-    speeds = ", ".join(f"{read.bytes_a_second / 1e9:.0f} GB/s of {size(read.set_bytes)}" for read in told.ceiling.reads)
-    out.print(f"  this machine, one thread: {told.ceiling.flops / 1e9:.0f} Gflop/s; reads {speeds}", style="dim")
+    floor = f"; their floors: {latency(found.floor_us)}" if found.floor_us >= 0.005 else ""
+    out.print(f"  all operators: {latency(found.operators_us)}{floor}")
+    between = f"{latency(found.between_us)} ({percent(found.between_us / found.p50_us)})"
+    out.print(f"  between operators: {between}, a run's fixed cost and the steps from operator to operator")
+    cost = f", about {latency(found.call_cost_us)} per operator, which is subtracted" if found.call_cost_us else ""
+    out.print(f"  with the profiler on, a run takes {latency(found.profiled_us)}{cost}", style="dim")
+    if found.operators_us > found.p50_us * 1.1:
+        out.print("  their sum exceeds a whole run: the profiler disturbs this model, or other processes use the core")
+    speeds = ", ".join(f"{read.bytes_a_second / 1e9:.0f} GB/s of {size(read.set_bytes)}" for read in found.ceiling.reads)
+    out.print(f"  this machine, one thread: {found.ceiling.flops / 1e9:.0f} Gflop/s; reads {speeds}", style="dim")
     out.print("\n[bold]What to try next[/bold]")
-    for one in told.advice:
+    for one in found.advice:
         out.print(f"  • {escape(one.do)}")
         out.print(f"    [dim]{escape(one.why)}[/dim]")
 
 
-def _operators(told: Explanation, top: int) -> Table:
+def _operators(found: Explanation, top: int) -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -100,7 +100,7 @@ def _operators(told: Explanation, top: int) -> Table:
     for head in ("calls", "time", "share", "moved", "operations", "floor", "× floor"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("shapes", overflow="fold")
-    for line in told.lines[:top]:
+    for line in found.lines[:top]:
         table.add_row(*_cells(line))
     return table
 

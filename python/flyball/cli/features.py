@@ -1,4 +1,4 @@
-"""`flyball features`: fills the stores that decisions look features up in, and looks at one record."""
+"""`flyball features`: fills feature stores and windows, and shows one record."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from flyball.decision.backfill import PastEvent, WindowsToFill
     from flyball.feature_store.target import Target
 
-features = typer.Typer(name="features", help="Fill stores of features, and look at them.", no_args_is_help=True)
+features = typer.Typer(name="features", help="Fill feature stores, and look up records.", no_args_is_help=True)
 
-_Set = Annotated[str, typer.Option("--set", metavar="NAME", help="The records of one kind of key, such as cards.")]
+_Set = Annotated[str, typer.Option("--set", metavar="NAME", help="The set of records, such as cards.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -26,26 +26,28 @@ _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def push(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Rows: .parquet, .csv or .jsonl.")],
     set_name: _Set,
-    key: Annotated[str, typer.Option(metavar="COLUMN", help="The column that is the key.")],
+    key: Annotated[str, typer.Option(metavar="COLUMN", help="The key column.")],
     to: Annotated[
-        str | None, typer.Option(metavar="PLACE", help="redis://HOST:PORT, or a file .redb.", show_default=False)
+        str | None, typer.Option(metavar="STORE", help="redis://HOST:PORT, or a .redb file.", show_default=False)
     ] = None,
     to_env: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The variable that has the place.", show_default=False)
+        str | None,
+        typer.Option(metavar="NAME", help="The environment variable with the store's address.", show_default=False),
     ] = None,
     columns: Annotated[
         str | None,
-        typer.Option(metavar="A,B", help="The record's fields; all but the key if not given.", show_default=False),
+        typer.Option(metavar="A,B", help="The columns to write; by default all but the key.", show_default=False),
     ] = None,
     expire_s: Annotated[
-        int | None, typer.Option(min=1, help="In Redis: how long a record lives; without it, for ever.", show_default=False)
+        int | None,
+        typer.Option(min=1, help="Redis only: seconds until a record expires; by default never.", show_default=False),
     ] = None,
     json: _Json = False,
 ) -> None:
     """Write one record for each row of a file.
 
-    In Redis records are replaced one by one, and none is removed. In a store the whole set is replaced when all is written;
-    servers notice by themselves.
+    In Redis, records are replaced one by one, and none is removed. In a .redb file, the whole set is replaced once all
+    rows are written; running servers pick it up.
     """
     from flyball.cli.output import console, print_json
     from flyball.cli.progress import progress_on
@@ -53,7 +55,7 @@ def push(
 
     target = _target(to, to_env, "--to")
     if expire_s is not None and target.store is not None:
-        raise UsageError("--expire-s is for Redis; a store keeps its set until the next push")
+        raise UsageError("--expire-s is for Redis; a .redb file keeps its set until the next push")
     began = time.monotonic()
     with progress_on(console(stderr=True)) as progress:
         step = progress.begin(f"push {set_name}", 1.0)
@@ -64,7 +66,7 @@ def push(
             key,
             columns=None if columns is None else [name.strip() for name in columns.split(",")],
             expire_s=expire_s,
-            told=lambda done, total: step.update(done / total, f"{done:,} of {total:,}"),
+            progress=lambda done, total: step.update(done / total, f"{done:,} of {total:,}"),
         )
         step.end(f"{pushed.rows:,} rows in {time.monotonic() - began:.1f} s")
     if json:
@@ -81,30 +83,29 @@ def backfill(
     ] = None,
     time_column: Annotated[
         str | None,
-        typer.Option("--time", metavar="COLUMN", help="When each happened; by default event_time.", show_default=False),
+        typer.Option("--time", metavar="COLUMN", help="The time column; by default event_time.", show_default=False),
     ] = None,
     journal: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="The events of a journal instead.", show_default=False)
+        Path | None, typer.Option(metavar="FOLDER", help="Read past events from this journal instead.", show_default=False)
     ] = None,
     since: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="2026-03-01T12:00Z, or 2h for ago.", show_default=False)
+        str | None,
+        typer.Option("--from", metavar="TIME", help="Start: 2026-03-01T12:00Z, or 2h ago as 2h.", show_default=False),
     ] = None,
-    until: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="Up to then; not included.", show_default=False)
-    ] = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="End, exclusive.", show_default=False)] = None,
     kek: Annotated[
-        str | None, typer.Option("--kek", metavar="PLACE", help="What opens personal values.", show_default=False)
+        str | None, typer.Option("--kek", metavar="SOURCE", help="Key that decrypts personal values.", show_default=False)
     ] = None,
     features_folder: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Where the server keeps its windows; it must not run.", show_default=False),
+        typer.Option(metavar="DIR", help="The server's features folder; stop the server first.", show_default=False),
     ] = None,
     json: _Json = False,
 ) -> None:
     """Fill the windows of a decision from past events, so that they are warm when its server starts.
 
-    Events are counted in the order of their times, by the program that serves. Those that a window may have counted already
-    are refused, so a second run over the same period changes nothing.
+    Events are counted in time order, by the serving engine. Events that a window may have counted already are refused,
+    so a second run over the same period changes nothing.
 
         flyball features backfill card.yaml --data payments.parquet --features-folder features
     """
@@ -117,7 +118,7 @@ def backfill(
 
     if (data is None) == (journal is None):
         raise UsageError(
-            "name either --data or --journal", next_step="--data rows.parquet   or   --journal FOLDER --from 7d"
+            "give either --data or --journal", next_step="--data rows.parquet   or   --journal FOLDER --from 7d"
         )
     windows, left_out = WindowsToFill(Decision.load(spec).check().compiled), Counter[str]()
     if journal is not None:
@@ -151,14 +152,17 @@ def get(
     key: Annotated[str, typer.Argument(metavar="KEY", help="The record's key.")],
     set_name: _Set,
     source: Annotated[
-        str | None, typer.Option("--from", metavar="PLACE", help="redis://HOST:PORT, or a file .redb.", show_default=False)
+        str | None, typer.Option("--from", metavar="STORE", help="redis://HOST:PORT, or a .redb file.", show_default=False)
     ] = None,
     source_env: Annotated[
-        str | None, typer.Option("--from-env", metavar="NAME", help="The variable that has the place.", show_default=False)
+        str | None,
+        typer.Option(
+            "--from-env", metavar="NAME", help="The environment variable with the store's address.", show_default=False
+        ),
     ] = None,
     json: _Json = False,
 ) -> None:
-    """Show one record as decisions would find it."""
+    """Show one record as a decision would read it."""
     from flyball.cli.output import console, print_json
     from flyball.feature_store.target import get as get_record
 
@@ -183,7 +187,7 @@ def _recorded(
     from flyball.decision_log.read.filters import instant
     from flyball.decision_log.read.past_events import events_of_journal
 
-    begin, end = (None if told is None else instant(told) for told in (since, until))
+    begin, end = (None if text is None else instant(text) for text in (since, until))
     return events_of_journal(windows, open_log(journal, kek, reveal=True), begin, end, left_out)
 
 
@@ -193,11 +197,11 @@ def _moment(unix_ms: int) -> str:
     return datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _target(place: str | None, variable: str | None, option: str) -> Target:
+def _target(address: str | None, variable: str | None, option: str) -> Target:
     from flyball.feature_store.target import Target
 
-    if (place is None) == (variable is None):
+    if (address is None) == (variable is None):
         raise UsageError(
-            f"name either {option} or {option}-env", next_step=f"{option} redis://HOST:PORT   or   {option} store.redb"
+            f"give either {option} or {option}-env", next_step=f"{option} redis://HOST:PORT   or   {option} store.redb"
         )
-    return Target.parse(place) if place is not None else Target.of_environment(variable or "")
+    return Target.parse(address) if address is not None else Target.of_environment(variable or "")

@@ -1,4 +1,4 @@
-"""A check of options that are numbers: the ranges of the command line let NaN and infinity through.
+"""A check of numeric options: typer's ranges let NaN and infinity through.
 
 Must not know what the numbers are for.
 """
@@ -11,8 +11,8 @@ import typer
 
 
 def finite(value: float | list[float] | None) -> float | list[float] | None:
-    """The same, where all of it is finite."""
+    """Return the value; raises if a number in it is not finite."""
     for number in value if isinstance(value, list | tuple) else [value]:
         if number is not None and not math.isfinite(number):
-            raise typer.BadParameter(f"{number} is no finite number")
+            raise typer.BadParameter(f"{number} is not a finite number")
     return value

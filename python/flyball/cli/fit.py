@@ -1,4 +1,4 @@
-"""`flyball fit`: what a decision's transforms leave open, learnt from rows and written beside the decision."""
+"""`flyball fit`: learns the open parameters of a decision's transforms, and writes them beside it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ import typer
 def fit(
     decision: Annotated[Path, typer.Argument(metavar="SPEC", help="The decision's YAML file.")],
     data: Annotated[Path, typer.Option(help="Rows to learn from: .parquet, .csv or .jsonl.")],
-    target: Annotated[
-        str | None, typer.Option(help="The column that target encoding learns from.", show_default=False)
-    ] = None,
+    target: Annotated[str | None, typer.Option(help="The target column, for target encoding.", show_default=False)] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Where to write; default is what the decision names.", show_default=False)
+        Path | None, typer.Option(help="The file to write; by default the decision's fitted.", show_default=False)
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON, and write it all the same.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Also print the result as JSON.")] = False,
 ) -> None:
-    """Learn the parameters that a decision's transforms leave open.
+    """Learn the open parameters of a decision's transforms from rows.
 
-    Features are learnt from too: write what is looked up or counted into the rows under its own name. Computed features are
-    computed here as servers do, and a column that says something else is refused.
+    Rows also need the decision's features: one column for each looked-up value or window, under its name. Computed
+    features are computed as servers do; a column that contradicts them is refused.
     """
     from flyball.cli.output import print_json
     from flyball.decision.spec.read import read_spec
@@ -37,15 +35,15 @@ def fit(
         return
     typer.echo(f"{path}   {len(fitted.transforms)} transforms fitted on {fitted.rows:,} rows")
     for one in fitted.transforms:
-        typer.echo(f"  transforms[{one['at']}]  {one['op']} of {', '.join(one['of'])}: {_told(one)}")
+        typer.echo(f"  transforms[{one['at']}]  {one['op']} of {', '.join(one['of'])}: {_parameters(one)}")
     if spec.fitted is None and out is None:
-        typer.echo(f"Next:  write into {decision}:  fitted: {path.name}")
+        typer.echo(f"Next:  add to {decision}:  fitted: {path.name}")
     else:
         typer.echo(f"Next:  flyball check {decision}")
 
 
-def _told(one: dict[str, Any]) -> str:
-    """The parameters in a few words."""
+def _parameters(one: dict[str, Any]) -> str:
+    """Summarise the parameters of one transform."""
     return ", ".join(f"{key} {_short(value)}" for key, value in one.items() if key not in ("at", "op", "of"))
 
 

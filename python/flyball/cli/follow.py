@@ -1,18 +1,18 @@
 """`flyball serve --registry`: a control loop beside the server of this process.
 
-What is imported for it is imported only here: a server without a registry needs none of it.
+The registry's imports happen only here: a server without a registry needs none of them.
 """
 
 from __future__ import annotations
 
 import socket
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from flyball.cli.admin import late_listener
+from flyball.cli.option import option
 from flyball.documents.log import log
 from flyball.errors import FlyballError, UsageError
 
@@ -23,68 +23,47 @@ if TYPE_CHECKING:
     from flyball.native.server import Server
     from flyball.signing.keys import PrivateKey
 
-_PANEL = "From a registry"
 _STATE = Path(".flyball/state")
 _ENVIRONMENT = "production"
 
+_option = partial(option, panel="From a registry")
+
 RegistryHome = Annotated[
     Path | None,
-    typer.Option(
-        "--registry",
-        metavar="HOME",
-        help="Serve what a registry has placed in the environment, and follow it.",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
+    _option("Serve what a registry has placed in the environment, and follow its changes.", "--registry", metavar="HOME"),
 ]
-PublisherKey = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE", help="Private key that signs snapshots: a publisher's.", show_default=False, rich_help_panel=_PANEL
-    ),
-]
+PublisherKey = Annotated[Path | None, _option("A publisher's private key, to sign snapshots.", metavar="FILE")]
 State = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Where the last good snapshot is kept. [.flyball/state/ENVIRONMENT]",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
+    Path | None, _option("Directory for the last good snapshot; by default .flyball/state/ENVIRONMENT.", metavar="DIR")
 ]
-AdminListen = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HOST:PORT", help="Serve the registry's admin API, too.", show_default=False, rich_help_panel=_PANEL
-    ),
-]
+AdminListen = Annotated[str | None, _option("Also serve the registry's admin API here.", metavar="HOST:PORT")]
 
 
 class Follower:
-    """A control loop for the server of this process; it is made when the first snapshot is read."""
+    """A control loop for the server of this process; `read` creates it."""
 
     def __init__(self, home: Path, environment: str, key: Path, state: Path, trust_root: Path | None) -> None:
-        self._made = (home, environment, key, state, trust_root)
+        self._arguments = (home, environment, key, state, trust_root)
         self.admin: AdminListener | None = None
-        """The registry's admin API, where it is wanted; it has a thread of its own."""
+        """The registry's admin API, if requested; it has its own thread."""
         self._loop: ControlLoop | None = None
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the server must be told, beside its flags."""
+        """Server settings beside its flags."""
         from flyball.control.state_folder import paths_of_trust
 
-        _, environment, _, state, trust_root = self._made
+        _, environment, _, state, trust_root = self._arguments
         root, policy = paths_of_trust(state, trust_root)
         return {"trust_root": str(root), "trust_policy": str(policy), "environment": environment}
 
     def read(self) -> Bundle:
-        """What to start with: what the registry says, or the last good snapshot."""
-        self._loop = loop_of(*self._made)
+        """Return the first snapshot: the registry's current state, or the last good one."""
+        self._loop = loop_of(*self._arguments)
         return self._loop.first()
 
     def begin(self, server: Server) -> None:
-        """Follow, from now on."""
+        """Start following the registry."""
         from flyball.control.planes import ServerPlane
 
         if self._loop is not None:
@@ -94,12 +73,12 @@ class Follower:
             log("INFO", "admin API ready", url=self.admin.url)
 
     def wake(self) -> None:
-        """Look at once."""
+        """Check the registry immediately."""
         if self._loop is not None:
             self._loop.wake()
 
     def end(self) -> None:
-        """Follow no longer."""
+        """Stop following."""
         if self.admin is not None:
             self.admin.stop()
         if self._loop is not None:
@@ -115,14 +94,14 @@ def follower_of(
     *,
     admin_listen: str | None = None,
 ) -> Follower | None:
-    """The follower of a registry's environment, where one was named; nothing is read yet."""
+    """Build the follower of a registry's environment, None without --registry; reads nothing yet."""
     if home is None:
         if admin_listen is not None:
-            raise UsageError("--admin-listen is for a registry's admin API", next_step="give --registry HOME, too")
+            raise UsageError("--admin-listen needs --registry", next_step="give --registry HOME, too")
         return None
     if key is None:
         raise UsageError(
-            "a snapshot is signed by whoever compiles it, and no key was given for that",
+            "--registry needs --publisher-key, to sign the snapshots compiled here",
             next_step="flyball key new publisher.pem; flyball trust add it as a publisher; then --publisher-key FILE",
         )
     chosen = environment or _ENVIRONMENT
@@ -132,7 +111,7 @@ def follower_of(
 
 
 def loop_of(home: Path, environment: str, key: Path, state: Path, trust_root: Path | None) -> ControlLoop:
-    """A control loop that has not begun."""
+    """Build a control loop, not started yet."""
     from flyball.control.loop import ControlLoop
     from flyball.control.state_folder import StateFolder
     from flyball.signing.keys import load_private
@@ -144,7 +123,7 @@ def loop_of(home: Path, environment: str, key: Path, state: Path, trust_root: Pa
 
 
 def _check_environment(home: Path, environment: str) -> None:
-    """A slip would serve nothing and look well. A registry that cannot be read is no fault: the last snapshot serves."""
+    """Raise for an unknown environment, which would serve nothing. Without the registry, the last snapshot serves."""
     from flyball.registry.home import Home
 
     try:
@@ -152,11 +131,11 @@ def _check_environment(home: Path, environment: str) -> None:
     except FlyballError:
         return
     if environment not in known:
-        raise UsageError(f"{home} has no environment {environment!r}", next_step=f"one of {', '.join(known)}")
+        raise UsageError(f"{home} has no environment {environment!r}", next_step=f"environments: {', '.join(known)}")
 
 
 def _check_publisher(home: Path, file: Path, private: PrivateKey) -> None:
-    """Another key's snapshots are refused by the server itself, which then serves nothing: who starts it hears first."""
+    """Raise if the key is not a publisher's: the server would refuse its snapshots and serve nothing."""
     from flyball.registry.home import Home
     from flyball.signing.keys import hint, load_publics
     from flyball.signing.trust import Trust
@@ -165,15 +144,15 @@ def _check_publisher(home: Path, file: Path, private: PrivateKey) -> None:
         found = Home.find(home)
         policy = Trust(found.trust.read_bytes(), load_publics(found.trust_root), int(time.time())).policy
     except (FlyballError, OSError):
-        return  # what is wrong with it is told by whoever needs it
+        return  # reported where the policy is needed
     mine = hint(private.public_key())
     if not any(key.hint == mine and "publisher" in key.roles for key in policy.keys):
         raise UsageError(
-            f"{file} is no publisher's key, and servers take snapshots of publishers only",
+            f"{file} is not a publisher's key; servers accept only snapshots signed by a publisher",
             next_step=f"flyball trust add {file.with_suffix('.pub')} --name NAME --role publisher --file {found.trust}",
         )
 
 
 def node_name() -> str:
-    """This machine, as events and reports name it."""
+    """The name of this machine in events and reports."""
     return socket.gethostname()[:120] or "node"

@@ -1,6 +1,6 @@
-"""`flyball import`: models of an MLflow server or of a repository in Triton's layout become versions of a registry.
+"""`flyball import`: registers models from an MLflow server or a Triton model repository.
 
-With `--serve` the newest of each is served at once from this process, unsigned: a look at a model, not how it goes live.
+With `--serve` this process also serves the newest version of each, unsigned: to try a model, not to deploy it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,18 @@ if TYPE_CHECKING:
     from flyball.registry.imports.found import Found
     from flyball.registry.views import VersionDetail
 
-imports = typer.Typer(no_args_is_help=True, help="Take models from MLflow or from a repository in Triton's layout.")
+imports = typer.Typer(no_args_is_help=True, help="Import models from MLflow or from a Triton model repository.")
 
 _Serve = Annotated[
     bool,
-    typer.Option("--serve", help="Serve it at once from here, unsigned, for a look; makes a registry if there is none."),
+    typer.Option("--serve", help="Then serve it from here, unsigned, to try it; creates a registry if there is none."),
 ]
-_Named = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Its name here. [as there]", show_default=False)]
+_Named = Annotated[
+    str | None,
+    typer.Option(
+        "--name", metavar="NAME", help="Its name in the registry; by default its name in MLflow.", show_default=False
+    ),
+]
 
 
 @imports.command()
@@ -50,29 +55,31 @@ def mlflow(
     listen: Listen = None,
     json: AsJson = False,
 ) -> None:
-    """Take one version of a model from an MLflow server: its ONNX file, its weights, and its run's lineage.
+    """Import one version of a model from an MLflow server: its ONNX file, weights, and its run's lineage.
 
-    Only the ONNX flavour is taken: others run Python code when they are loaded.
+    Only the ONNX flavour is supported: others run Python code when they are loaded.
 
         flyball import mlflow models:/fraud@champion --tracking https://mlflow.example.com
     """
     from flyball.registry.imports.mlflow import fetch
 
-    with _opened(registry, make=serve) as home, tempfile.TemporaryDirectory(prefix="flyball-mlflow-") as place:
-        found = fetch(uri, Path(place), tracking=tracking)
-        said = {"owner": owner, "purpose": purpose, "tier": tier}
-        taken = _taken([found], home, said, author=author, name=name, reason=reason)
-    _tell(taken, [found], json=json)
+    with _open_or_create(registry, create=serve) as home, tempfile.TemporaryDirectory(prefix="flyball-mlflow-") as scratch:
+        found = fetch(uri, Path(scratch), tracking=tracking)
+        card = {"owner": owner, "purpose": purpose, "tier": tier}
+        imported = _register([found], home, card, author=author, name=name, reason=reason)
+    _report(imported, [found], json=json)
     if serve:
-        _serve(taken, registry, listen)
+        _serve(imported, registry, listen)
 
 
 @imports.command()
 def triton(
     repository: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The repository: one folder a model.", show_default=False)
+        Path, typer.Argument(metavar="DIR", help="The repository: one directory per model.", show_default=False)
     ],
-    model: Annotated[str | None, typer.Option(metavar="MODEL", help="Only this model. [all]", show_default=False)] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Only this model; by default all.", show_default=False)
+    ] = None,
     owner: Owner = None,
     purpose: Purpose = None,
     tier: Tier = None,
@@ -83,67 +90,67 @@ def triton(
     listen: Listen = None,
     json: AsJson = False,
 ) -> None:
-    """Take the models of a repository in Triton's layout: every version that Triton would serve, oldest first.
+    """Import the models of a Triton model repository: every version that Triton would serve, oldest first.
 
     flyball import triton models/ --model fraud
     """
     from flyball.registry.imports.triton import find
 
     found, report = find(repository, model)
-    said = {"owner": owner, "purpose": purpose, "tier": tier}
-    with _opened(registry, make=serve) as home:
-        taken = _taken(found, home, said, author=author, name=None, reason=reason)
+    card = {"owner": owner, "purpose": purpose, "tier": tier}
+    with _open_or_create(registry, create=serve) as home:
+        imported = _register(found, home, card, author=author, name=None, reason=reason)
     if not json:
         from flyball.cli.repository import show
 
         show(report)
-    _tell(taken, found, json=json)
+    _report(imported, found, json=json)
     if serve:
-        _serve(taken, registry, listen)
+        _serve(imported, registry, listen)
 
 
 @contextmanager
-def _opened(where: str, *, make: bool) -> Iterator[Acting]:
-    """The registry; one that is not there is told before anything is fetched, or made for those who only want a look."""
+def _open_or_create(where: str, *, create: bool) -> Iterator[Acting]:
+    """Open the registry before anything is fetched; with `create`, make it if it does not exist."""
     from flyball.registry.home import FILE, Home
 
-    if make and not behind_http(where) and not Path(where, FILE).exists():
+    if create and not behind_http(where) and not Path(where, FILE).exists():
         Home.create(Path(where))
     with opened(where) as home:
         yield home
 
 
-def _taken(
-    found: Sequence[Found], home: Acting, said: dict[str, str | None], *, author: str | None, name: str | None, reason: str
+def _register(
+    found: Sequence[Found], home: Acting, given: dict[str, str | None], *, author: str | None, name: str | None, reason: str
 ) -> list[VersionDetail]:
     from flyball.registry.imports.found import take
 
-    acting, card = actor(author), card_of(None, said)
+    acting, card = actor(author), card_of(None, given)
     receipts = [take(one, home, actor=acting, card=card, name=name, reason=reason) for one in found]
     return [home.show(f"{receipt.event.name}@{receipt.version}") for receipt in receipts]
 
 
-def _tell(taken: Sequence[VersionDetail], found: Sequence[Found], *, json: bool) -> None:
+def _report(imported: Sequence[VersionDetail], found: Sequence[Found], *, json: bool) -> None:
     from flyball.cli.output import print_json
     from flyball.cli.registry.text import next_step, say, short, size, waits_for
 
     if json:
-        print_json({"imported": [version.model_dump(mode="json") for version in taken]})
+        print_json({"imported": [version.model_dump(mode="json") for version in imported]})
         return
-    for version, one in zip(taken, found, strict=True):
+    for version, one in zip(imported, found, strict=True):
         total = sum(file.size for file in version.files)
         say(f"{version.name}@{version.number}   {short(version.root)}   {size(total)}   from {one.source}")
         for note in one.notes:
             say(f"  {note}", style="yellow")
-    next_step(*waits_for(taken[-1]))
+    next_step(*waits_for(imported[-1]))
 
 
-def _serve(taken: Sequence[VersionDetail], registry: str, listen: list[str] | None) -> None:
+def _serve(imported: Sequence[VersionDetail], registry: str, listen: list[str] | None) -> None:
     from flyball.cli.serve import serve
 
-    newest = {version.name: version for version in taken}
-    with tempfile.TemporaryDirectory(prefix="flyball-serve-") as place:
+    newest = {version.name: version for version in imported}
+    with tempfile.TemporaryDirectory(prefix="flyball-serve-") as scratch:
         with opened(registry) as home:
             for name, version in newest.items():
-                home.fetch(f"{name}@{version.number}", Path(place, name))
-        serve([f"{name}={Path(place, name, 'model.onnx')}" for name in newest], listen=listen)
+                home.fetch(f"{name}@{version.number}", Path(scratch, name))
+        serve([f"{name}={Path(scratch, name, 'model.onnx')}" for name in newest], listen=listen)

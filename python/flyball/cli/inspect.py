@@ -1,6 +1,6 @@
-"""`flyball inspect`: a model's signature, size, opset, whether it can be batched, and how long it runs here.
+"""`flyball inspect`: a model's signature, size, opset, batching and latency on this machine.
 
-With `--model-repository` it shows instead what a Triton repository would become.
+With `--model-repository` it shows how a Triton repository would be served.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 
 def inspect(
-    model: Annotated[Path | None, typer.Argument(metavar="MODEL.onnx", help="The model's file.", show_default=False)] = None,
+    model: Annotated[Path | None, typer.Argument(metavar="MODEL.onnx", help="The model file.", show_default=False)] = None,
     model_repository: ModelRepository = None,
-    rows_max: Annotated[int, typer.Option(min=1, max=1024, help="Largest batch to probe and time.")] = 64,
+    rows_max: Annotated[int, typer.Option(min=1, max=1024, help="Largest batch to probe and measure.")] = 64,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show what a model is, whether requests to it can share a run, and its latency by batch size."""
+    """Show a model's signature, whether its requests can be batched, and its latency by batch size."""
     if model is not None and model_repository is None:
         _inspect_model(model, rows_max, json)
     elif model is None and model_repository is not None:
         _inspect_repository(model_repository, json)
     else:
         raise UsageError(
-            "name either a model or a model repository",
+            "give either a model or --model-repository",
             next_step="flyball inspect MODEL.onnx   or   flyball inspect --model-repository DIR",
         )
 
@@ -54,12 +54,12 @@ def _inspect_model(model: Path, rows_max: int, json: bool) -> None:
     opsets = ", ".join(f"{escape(opset.domain)} {opset.version}" for opset in found.opset)
     nodes = f"{found.nodes} node{'s' * (found.nodes != 1)}"
     out.print(f"[bold]{escape(model.name)}[/bold]   {size(found.size_bytes)}   {nodes}   {found.digest}")
-    out.print(f"  opset {opsets}   made by {escape(found.producer or 'unknown')}   ONNX Runtime {found.ort_version}")
+    out.print(f"  opset {opsets}   producer {escape(found.producer or 'unknown')}   ONNX Runtime {found.ort_version}")
     out.print(_signature(found))
     if found.batching.on:
-        out.print("[green]batching on[/green]: rows give the same answers alone and together")
+        out.print("[green]batching on[/green]: rows get the same answers alone and in a batch")
     else:
-        out.print(f"[yellow]batching off[/yellow]: {escape(found.batching.reason or 'no reason was given')}")
+        out.print(f"[yellow]batching off[/yellow]: {escape(found.batching.reason or 'no reason given')}")
     out.print(_latencies(found))
     out.print(f"\nNext:  flyball serve {escape(str(model))}", style="dim")
 
@@ -102,7 +102,7 @@ def _latencies(found: Inspection) -> Table:
     from flyball.bench.table import latency
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("rows", "p50", "p99", "p50 a row"):
+    for head in ("rows", "p50", "p99", "p50 per row"):
         table.add_column(head, justify="right")
     for item in found.latency:
         table.add_row(str(item.rows), latency(item.p50_us), latency(item.p99_us), latency(item.p50_us / item.rows))

@@ -1,4 +1,4 @@
-"""`flyball key`: makes key pairs for signing and shows them. A private key never leaves its file."""
+"""`flyball key`: creates and shows signing keys. A private key never leaves its file."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ import typer
 
 from flyball.errors import UsageError
 
-key = typer.Typer(name="key", help="Make keys for signing packages, releases and the trust policy.", no_args_is_help=True)
+key = typer.Typer(name="key", help="Create keys that sign packages, releases and the trust policy.", no_args_is_help=True)
 
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @key.command()
 def new(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where the private key goes; the public one goes beside it.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The private key's file; the public key is written beside it.")
+    ],
     curve: Annotated[str, typer.Option(help="P-256, P-384 or P-521.")] = "P-256",
     json: _Json = False,
 ) -> None:
-    """Make a key pair: FILE for its owner alone, and the public key in a file that ends in .pub."""
+    """Create a key pair: FILE, readable by its owner only, and the public key in a .pub file."""
     from flyball.signing import keys
 
     public = file.with_name(file.name.removesuffix(".pem").removesuffix(".key") + ".pub")
     for path in (file, public):
         if path.exists():
-            raise UsageError(f"{path} is there already", next_step="name another file: a lost key cannot be made again")
+            raise UsageError(f"{path} already exists", next_step="give another file: an overwritten key cannot be restored")
     made = keys.generate(curve)
     _write_new(file, keys.private_pem(made), 0o600)
     _write_new(public, keys.public_pem(made.public_key()), 0o644)
@@ -35,18 +37,18 @@ def new(
     if json:
         _print_json(shown)
         return
-    typer.echo(f"{file}   {shown['curve']}, private: keep it where only its owner reads it\n{public}   {shown['hint']}")
+    typer.echo(f"{file}   {shown['curve']}, private key, readable by its owner only\n{public}   {shown['hint']}")
     typer.echo(f"Next:  flyball trust add {public} --name NAME --role signer")
-    typer.echo(f"       flyball trust init --root-key {file}     where it is to be the root key")
+    typer.echo(f"       flyball trust init --root-key {file}     for a root key")
 
 
 @key.command()
 def show(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A private or a public key in PEM.")],
-    pem: Annotated[bool, typer.Option("--pem", help="Print the public key itself.")] = False,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A private or public key, in PEM.")],
+    pem: Annotated[bool, typer.Option("--pem", help="Print the public key as PEM.")] = False,
     json: _Json = False,
 ) -> None:
-    """Show a key's curve and its hint, by which signatures name it."""
+    """Show a key's curve and its hint, which identifies it in signatures."""
     from flyball.signing import keys
 
     private = b"PRIVATE KEY-----" in file.read_bytes()[:65536]
@@ -66,7 +68,7 @@ def _described(public: Any) -> dict[str, str]:
 
 
 def _write_new(path: Path, text: str, mode: int) -> None:
-    """The file is made with its mode, and never over another one."""
+    """Create the file with its mode; never overwrites."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     with open(descriptor, "w", encoding="ascii") as file:
         file.write(text)

@@ -1,136 +1,67 @@
-"""Flags of `flyball serve` that say where it listens, whom it serves and trusts, and what it records.
+"""Flags of `flyball serve` for listeners, callers, the journal and trust.
 
-Only what they are called: limits and meaning are the settings' own, in `flyball.documents.config`.
+Only their names: limits and meaning are those of the settings in `flyball.documents.config`.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from flyball.cli.option import option
 
-_PANEL = "Where it listens, and whom it serves"
-_RECORDS = "What it records"
-_TRUST = "What it trusts, and what it keeps"
 _FLAGS = {"cors_origins": "--cors-origin", "watch_snapshot": "--watch"}
+
+
+_listen = partial(option, panel="Listeners and callers")
+_journal = partial(option, panel="Decision log")
+_trust = partial(option, panel="Trust and deployments")
 
 Listen = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="HOST:PORT, tls://HOST:PORT or unix:/PATH; may be repeated. [127.0.0.1:8080]",
-        rich_help_panel=_PANEL,
-    ),
+    _listen("HOST:PORT, tls://HOST:PORT or unix:/PATH; may be repeated. By default 127.0.0.1:8080.", metavar="ADDRESS"),
 ]
-TlsCert = Annotated[
-    Path | None, typer.Option(help="PEM file of the server's certificate.", show_default=False, rich_help_panel=_PANEL)
-]
-TlsKey = Annotated[
-    Path | None, typer.Option(help="PEM file of its private key.", show_default=False, rich_help_panel=_PANEL)
-]
-TlsClientCa = Annotated[
-    Path | None,
-    typer.Option(
-        help="PEM file of authorities that clients must have a certificate of.", show_default=False, rich_help_panel=_PANEL
-    ),
-]
-UnixMode = Annotated[
-    str | None, typer.Option(metavar="OCTAL", help="Mode of the sockets of unix: addresses. [0600]", rich_help_panel=_PANEL)
-]
-Callers = Annotated[
-    Path | None,
-    typer.Option(help="JSON file of who may call (see flyball caller).", show_default=False, rich_help_panel=_PANEL),
-]
-AllowAnonymous = Annotated[
-    bool, typer.Option("--allow-anonymous", help="Serve everybody, also beyond this machine.", rich_help_panel=_PANEL)
-]
-AllowModelControl = Annotated[
-    bool, typer.Option("--allow-model-control", help="Let clients load and unload models.", rich_help_panel=_PANEL)
-]
-AllowSharedMemory = Annotated[
-    bool, typer.Option("--allow-shared-memory", help="Let clients pass tensors in shared memory.", rich_help_panel=_PANEL)
-]
+TlsCert = Annotated[Path | None, _listen("PEM file of the server's certificate.")]
+TlsKey = Annotated[Path | None, _listen("PEM file of the server's private key.")]
+TlsClientCa = Annotated[Path | None, _listen("PEM file of CAs; clients must have a certificate from one of them.")]
+UnixMode = Annotated[str | None, _listen("File mode of unix: sockets; by default 0600.", metavar="OCTAL")]
+Callers = Annotated[Path | None, _listen("JSON file of callers (see flyball caller).")]
+AllowAnonymous = Annotated[bool, _listen("Serve unauthenticated callers, also from other machines.", "--allow-anonymous")]
+AllowModelControl = Annotated[bool, _listen("Let clients load and unload models.", "--allow-model-control")]
+AllowSharedMemory = Annotated[bool, _listen("Let clients pass tensors in shared memory.", "--allow-shared-memory")]
 CorsOrigin = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="ORIGIN", help="Web pages of this origin may read answers; may be repeated.", rich_help_panel=_PANEL
-    ),
+    list[str] | None, _listen("Allow web pages of this origin (CORS); may be repeated.", metavar="ORIGIN")
 ]
-JournalFolder = Annotated[
-    Path | None, typer.Option(help="Record decisions in this folder.", show_default=False, rich_help_panel=_RECORDS)
-]
-JournalKey = Annotated[
-    Path | None,
-    typer.Option(
-        help="File of the key that signs checkpoints. [in the folder]", show_default=False, rich_help_panel=_RECORDS
-    ),
-]
+JournalFolder = Annotated[Path | None, _journal("Record decisions in this directory.")]
+JournalKey = Annotated[Path | None, _journal("File of the key that signs checkpoints; by default in the journal folder.")]
 JournalKek = Annotated[
     str | None,
-    typer.Option(
-        metavar="PLACE",
-        help="Where the key for personal data is: file:PATH, env:NAME or command:ARGV. [in the folder]",
-        show_default=False,
-        rich_help_panel=_RECORDS,
+    _journal(
+        "Key that encrypts personal data: file:PATH, env:NAME or command:ARGV; by default in the folder.", metavar="SOURCE"
     ),
 ]
 
-TrustRoot = Annotated[
-    Path | None,
-    typer.Option(
-        help="PEM file of the public keys whose owners say whom to trust.", show_default=False, rich_help_panel=_TRUST
-    ),
-]
-TrustPolicy = Annotated[
-    Path | None,
-    typer.Option(
-        help="The trust policy that one of them signed (see flyball trust).", show_default=False, rich_help_panel=_TRUST
-    ),
-]
+TrustRoot = Annotated[Path | None, _trust("PEM file of the public root keys that sign the trust policy.")]
+TrustPolicy = Annotated[Path | None, _trust("The signed trust policy (see flyball trust).")]
 StateFolder = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="Keep here what was taken last, so that nothing older is taken. [beside the trust policy]",
-        show_default=False,
-        rich_help_panel=_TRUST,
-    ),
+    _trust("Folder for anti-rollback state: older policies and snapshots are refused. By default beside the policy."),
 ]
 Environment = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="What it is for: releases for others are refused. [production]",
-        show_default=False,
-        rich_help_panel=_TRUST,
-    ),
+    str | None, _trust("The server's environment; releases for others are refused. By default production.", metavar="NAME")
 ]
 Unsigned = Annotated[
     str | None,
-    typer.Option(
-        metavar="WORD",
-        help="Serve what nobody signed: allow or refuse. [refuse for a snapshot]",
-        show_default=False,
-        rich_help_panel=_TRUST,
-    ),
+    _trust("Whether to serve unsigned deployments. By default refuse for a snapshot, else allow.", metavar="allow|refuse"),
 ]
 PreviousKept = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        help="Deployments of each name that stay loaded after they were replaced. [1]",
-        show_default=False,
-        rich_help_panel=_TRUST,
-    ),
+    int | None, _trust("Replaced deployments of each name to keep loaded, for rollback; by default 1.", metavar="N")
 ]
-Watch = Annotated[
-    bool,
-    typer.Option("--watch", help="Read the snapshot again whenever its index changes.", rich_help_panel=_TRUST),
-]
+Watch = Annotated[bool, _trust("Reload the snapshot whenever its index changes.", "--watch")]
 
 
 def flag_of(path: str) -> str:
-    """The flag that sets what a fault's path names."""
+    """The flag for a fault's path."""
     key = path.partition("[")[0]
     return _FLAGS.get(key, "--" + key.replace("_", "-"))

@@ -1,6 +1,6 @@
-"""Where `flyball serve` has its models from: files, decisions, a snapshot, a model repository or a registry.
+"""Sources of `flyball serve`: model files, decisions, a snapshot, a model repository or a registry.
 
-Must not know servers: it gives bundles, and paths of snapshots.
+Must not know servers: it returns bundles, and paths of snapshots.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What is served. Models that were named one by one are read once; the others can be read again."""
+    """What to serve. Model files are read once; other sources can be read again."""
 
     read: Callable[[], Bundle]
     can_change: bool = True
     on_load: Callable[[str], Path | None] | None = None
-    """The index of the newest snapshot that has a model, for a client that wants it loaded; None where it is not there."""
+    """Returns the index of the newest snapshot with a model, for clients that load it; None if there is none."""
     follower: Follower | None = None
-    """Where a registry is followed: it applies what changes by itself."""
+    """With a registry: applies its changes."""
 
 
 def source_of(
@@ -42,10 +42,10 @@ def source_of(
     decisions: list[Path] | None = None,
     follower: Follower | None = None,
 ) -> Source:
-    """The one that the command line names; decisions may stand beside models."""
+    """The source that the command line names; decisions can be combined with models."""
     if [bool(models or decisions), bool(snapshot), bool(repository), bool(follower)].count(True) != 1:
         raise UsageError(
-            "name either models, a snapshot, a model repository or a registry to serve; decisions may stand beside models",
+            "give one source to serve: models and decisions, a snapshot, a model repository or a registry",
             next_step="flyball serve MODEL.onnx   or   --decision FILE   or   --snapshot FILE   or   --model-repository DIR"
             "   or   --registry HOME",
         )
@@ -77,23 +77,23 @@ def _snapshot(snapshot: Path, terms: Terms | None) -> Source:
     return Source(lambda: read(snapshot), on_load=lambda _: snapshot)
 
 
-def _refuse_terms(terms: Terms | None, beside: str) -> None:
+def _refuse_terms(terms: Terms | None, source: str) -> None:
     if terms is not None:
         raise UsageError(
-            f"flags for models beside {beside}: its deployments say deadline, batch and queue themselves",
-            next_step="leave them out, or compile the snapshot with them:  flyball snapshot --help",
+            f"flags for models do not apply to {source}: its deployments define deadline, batch and queue",
+            next_step="remove them, or compile a snapshot with them:  flyball snapshot --help",
         )
 
 
 def _repository(repository: Path, terms: Terms | None) -> Source:
-    from flyball.cli.repository import tell
+    from flyball.cli.repository import show_or_log
     from flyball.triton.live import LiveRepository
 
     live = LiveRepository(repository, terms)
 
     def read() -> Bundle:
         bundle, report = live.read()
-        tell(report)
+        show_or_log(report)
         return bundle
 
     return Source(read, on_load=lambda name: live.rescan(name, _folder()))
@@ -101,7 +101,7 @@ def _repository(repository: Path, terms: Terms | None) -> Source:
 
 @cache
 def _folder() -> Path:
-    """Where the snapshots of loads lie, for as long as this process lives."""
+    """A directory for snapshots of client-requested loads; removed when this process ends."""
     folder = tempfile.mkdtemp(prefix="flyball-repository-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)

@@ -1,4 +1,4 @@
-"""`flyball optimize`: a model made faster, proven equal, with everything that was tried and why it was or was not taken."""
+"""`flyball optimize`: makes a model faster, proves it equal, and reports every candidate."""
 
 from __future__ import annotations
 
@@ -19,46 +19,48 @@ _BUDGETS = {"p99": "p99_ms", "size": "size_mb", "memory": "memory_mb"}
 
 
 def optimize(
-    subject: Annotated[Path, typer.Argument(metavar="MODEL.onnx|DECISION.yaml|DIR", help="What is made faster.")],
+    subject: Annotated[
+        Path, typer.Argument(metavar="MODEL.onnx|DECISION.yaml|DIR", help="The model or decision to optimize.")
+    ],
     data: Annotated[
         Path, typer.Option(metavar="ROWS", help="Rows as callers send them: .csv, .parquet, .jsonl, or .npz of tensors.")
     ],
     labels: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The truth, for the accuracy gate.", show_default=False)
+        str | None, typer.Option(metavar="COLUMN", help="The label column, for the accuracy gate.", show_default=False)
     ] = None,
     segments: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="No segment of these may be worse.", show_default=False)
+        str | None, typer.Option(metavar="COLUMN", help="Column of segments; none may get worse.", show_default=False)
     ] = None,
     budget: Annotated[
         list[str] | None,
-        typer.Option(metavar="WHAT=MOST", help="p99=MS, size=MB or memory=MB; may be repeated.", show_default=False),
+        typer.Option(metavar="NAME=MAX", help="p99=MS, size=MB or memory=MB; may be repeated.", show_default=False),
     ] = None,
     threshold: Annotated[
         list[float] | None,
-        typer.Option(callback=finite, help="A score at which is decided; a decision's bands are known.", show_default=False),
+        typer.Option(callback=finite, help="A decision threshold; a decision's bands are known.", show_default=False),
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option(metavar="NAME[ELEMENT]", help="The output that counts, as in  probabilities[1].", show_default=False),
+        typer.Option(metavar="NAME[ELEMENT]", help="The model's score, such as probabilities[1].", show_default=False),
     ] = None,
-    bound: Annotated[float, typer.Option(min=0.0, callback=finite, help="Answers that differ by less are equal.")] = 1e-5,
+    bound: Annotated[float, typer.Option(min=0.0, callback=finite, help="Answers that differ by no more are equal.")] = 1e-5,
     flips_max: Annotated[
-        float, typer.Option(min=0.0, max=1.0, callback=finite, help="Share of rows that may be decided otherwise.")
+        float, typer.Option(min=0.0, max=1.0, callback=finite, help="Maximum share of rows with another decision.")
     ] = 0.01,
     work: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the run is kept.  [default: NAME.optimize]", show_default=False)
+        Path | None, typer.Option(metavar="DIR", help="Directory of the run; by default NAME.optimize.", show_default=False)
     ] = None,
     seconds: Annotated[
-        float, typer.Option(min=0.5, max=600.0, help="Length of each served window, and by that of all measuring.")
+        float, typer.Option(min=0.5, max=600.0, help="Length of each served window, in seconds; sets the length of the run.")
     ] = 5.0,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, whatever an earlier run has finished.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Start over; ignore the results of an earlier run.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Make a model faster without changing what it decides.
 
-    Eleven steps: budget, baseline, cost of features, export, equivalence, graph, 8 bits, batch size, benchmark, bursts and a
-    last test. A candidate that answers otherwise is kept in the report and does not serve. A run that was interrupted goes
-    on where it was.
+    Eleven steps: budget, baseline, cost of features, export, equivalence, graph, 8 bits, batch size, benchmark, bursts
+    and a final test. A candidate with different answers appears in the report but cannot be chosen. An interrupted run
+    continues where it stopped.
 
         flyball optimize fraud/ --data rows.parquet --labels is_fraud --budget p99=1
 
@@ -71,36 +73,36 @@ def optimize(
     from flyball.models.optimize.rows import read_rows
     from flyball.models.optimize.run import Run
     from flyball.models.optimize.subject import subject_of
-    from flyball.models.optimize.work_folder import Work
+    from flyball.models.optimize.work_folder import WorkFolder
     from flyball.native.model_runs import Model
 
     found = subject_of(subject, output=output, thresholds=threshold or [])
     rows = read_rows(data, found, Model(found.model).facts.inputs, labels=labels, segments=segments)
-    folder = Work((work or Path(f"{found.name}.optimize")).absolute())
+    folder = WorkFolder((work or Path(f"{found.name}.optimize")).absolute())
     run = Run(found, rows, folder, _budget(budget or [], found), Bars(flips=flips_max), bound, seconds)
     with progress_on(console(stderr=True)) as progress:
         result = optimise(run, progress, fresh=fresh)
     if json:
         print_json(result.document)
         return
-    if result.taken:
-        console(stderr=True).print(f"taken from an earlier run: {', '.join(result.taken)}", markup=False)
+    if result.reused:
+        console(stderr=True).print(f"reused from an earlier run: {', '.join(result.reused)}", markup=False)
     _show(result)
 
 
-def _budget(said: list[str], subject: Subject) -> Budget:
-    """As asked for; the p99 else as the decision promises it."""
+def _budget(given: list[str], subject: Subject) -> Budget:
+    """Parse --budget; without p99, the decision's SLO applies."""
     from flyball.models.optimize.run import Budget
 
     found: dict[str, Any] = {} if subject.promised_p99_ms is None else {"p99_ms": subject.promised_p99_ms}
-    for one in said:
+    for one in given:
         name, _, number = one.partition("=")
         try:
             found[_BUDGETS[name]] = float(number)
             Budget(**found)
         except (KeyError, ValueError):  # a figure that is not above 0 is a ValueError too
             raise UsageError(
-                f"{one} is no budget", next_step="p99=MS, size=MB or memory=MB, as in  --budget p99=2"
+                f"--budget: {one!r} is not valid", next_step="give p99=MS, size=MB or memory=MB, such as  --budget p99=2"
             ) from None
     return Budget(**found)
 
@@ -115,7 +117,7 @@ def _show(result: Result) -> None:
     out = console()
     table = Table("candidate", "p50", "p99", "size", "memory", "loss", "flips", "may serve", box=None, pad_edge=False)
     for line in result.choice.lines:
-        told = "[green]yes[/green]" if line.accepted else f"[red]no[/red]: {escape(line.why_not)}"
+        verdict = "[green]yes[/green]" if line.accepted else f"[red]no[/red]: {escape(line.why_not)}"
         chosen = line.name == result.choice.chosen
         table.add_row(
             f"[bold]{escape(line.name)}[/bold]" if chosen else escape(line.name),
@@ -125,27 +127,29 @@ def _show(result: Result) -> None:
             size(line.resident_bytes),
             "" if line.loss is None else f"{line.loss:.3g}",
             "" if line.flips is None else percent(line.flips),
-            told if line.within_budget else f"{told}, over the budget",
+            verdict if line.within_budget else f"{verdict}, over budget",
         )
     out.print(table)
     if why := result.document["steps"]["quantise"]["does_nothing"]:
         out.print(f"quantisation: {why}", markup=False)
     if unused := result.document["steps"]["features"]["unused"]:
-        out.print(f"no split asks: {', '.join(unused)}", markup=False)
+        out.print(f"inputs that no tree splits on: {', '.join(unused)}", markup=False)
     out.print(f"[bold]{escape(result.choice.chosen)}[/bold]: {escape(result.choice.reason)}")
     out.print(f"  {result.certificate.words}", markup=False)
-    for told in _after(result):
-        out.print(f"  {told}", markup=False)
+    for text in _next_steps(result):
+        out.print(f"  {text}", markup=False)
 
 
-def _after(result: Result) -> list[str]:
-    """What the reader should know of serving it, where everything lies, and what is next."""
+def _next_steps(result: Result) -> list[str]:
+    """Notes on serving the result, the files written, and the next command."""
     document, folder = result.document, result.folder
     lines = []
     if (budget := document["budget"])["kept"] is False:
-        lines.append(f"served, its p99 is {budget['served_p99_ms']:.3g} ms, and the budget {budget['p99_ms']:g} ms")
+        lines.append(
+            f"over budget when served: p99 is {budget['served_p99_ms']:.3g} ms, the budget is {budget['p99_ms']:g} ms"
+        )
     if (rows := document["batch_rows_max"]) is not None and rows > 1:
-        lines.append(f"larger batches do not pay: serve it with  --batch-rows-max {rows}")
+        lines.append(f"larger batches are not faster: serve it with  --batch-rows-max {rows}")
     if (decision := document["decision"]) is None:
         return [
             *lines,
@@ -154,8 +158,8 @@ def _after(result: Result) -> list[str]:
         ]
     if cut := decision["columns_cut"]:
         idle = decision["transforms_cut"]
-        told = f", and without {idle} transform{'s' * (idle > 1)} that made nothing else" if idle else ""
-        lines.append(f"the decision goes without {', '.join(cut)}{told}")
-    if decision["untold"] is not None:
-        lines.append(f"the decision was written, but no request decided: {decision['untold']}")
+        unused = f", and without {idle} transform{'s' * (idle > 1)} used only for them" if idle else ""
+        lines.append(f"the decision is without {', '.join(cut)}{unused}")
+    if decision["error"] is not None:
+        lines.append(f"the decision was written, but no request could be decided: {decision['error']}")
     return [*lines, f"{folder}/  chosen/ with the decision, report.html", f"next: flyball register NAME {folder}/chosen"]

@@ -1,4 +1,4 @@
-"""How the commands speak: tables and errors for people, JSON for machines. Colour only on a terminal."""
+"""Output of the commands: tables and errors for people, JSON for machines. Colour only on a terminal."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _REFUSED = (3, 4)
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that colours only where a terminal is; wide enough elsewhere that no table is cut."""
+    """A console with colour only on a terminal; elsewhere wide enough that no table is cut."""
     from rich.console import Console
     from rich.segment import Segment
 
     class Escaping(Console):
-        """Text is escaped before colours are added, which are control characters themselves. What is printed is one line."""
+        """Escapes text before colours are added, which are control characters themselves. One print is one line."""
 
         def print(self, *objects: Any, **options: Any) -> None:
             super().print(*map(_one_line, objects), **options)
@@ -40,7 +40,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def _one_line(printed: Any) -> Any:
-    """Text with its inner line ends escaped; those before and after it are the command's own."""
+    """Escape line ends inside the text; those before and after it are the command's own."""
     from rich.text import Text
 
     plain = printed.plain if isinstance(printed, Text) else printed if isinstance(printed, str) else ""
@@ -60,12 +60,12 @@ def print_json(document: Any) -> None:
 
 
 def counted(number: int, thing: str) -> str:
-    """How many there are: "1 segment", "2 segments"."""
+    """A count with its noun: "1 segment", "2 segments"."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
 def report(error: FlyballError, *, as_json: bool = False) -> None:
-    """An error on stderr: one red word, what is wrong, every fault, and what to do next."""
+    """Print an error on stderr: the message, every fault, and the next step."""
     if as_json:
         faults = [fault.document() for fault in error.faults]
         document = {"error": error.message, "code": error.code, "faults": faults, "next": error.next_step}
@@ -83,9 +83,9 @@ def report(error: FlyballError, *, as_json: bool = False) -> None:
 
 
 def warn_of_root(command: str) -> None:
-    """Say so where a server was started with rights that it does not need."""
+    """Log a warning if a server runs as root."""
     if os.geteuid() == 0:
         from flyball.documents.log import log
 
         advice = "start it as another user: User= in a systemd unit, docker run --user 65532"
-        log("WARN", f"{command} runs as root, and needs no such rights; {advice}")
+        log("WARN", f"{command} runs as root without need; {advice}")

@@ -1,4 +1,4 @@
-"""`flyball plan`: a decision's stages, as the data plane compiled them."""
+"""`flyball plan`: a decision's stages as the data plane compiled them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def plan(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A decision, in YAML.")],
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show the compiled stages of a decision: what each request will walk through, in order."""
+    """Show the compiled stages of a decision, in the order in which a request passes them."""
     from rich.text import Text
 
     from flyball.cli.check import serve_command, show_warnings, warning_document
@@ -22,13 +22,13 @@ def plan(
     decision = Decision.load(file)
     stages, warnings = decision.check().stages, decision.warnings(file)
     if json:
-        told = [warning_document(one) for one in warnings]
-        print_json({"decision": decision.name, "stages": [stage.model_dump() for stage in stages], "warnings": told})
+        shown = [warning_document(one) for one in warnings]
+        print_json({"decision": decision.name, "stages": [stage.model_dump() for stage in stages], "warnings": shown})
         return
     out = console()
     out.print(Text(decision.name, style="bold"))
     for stage in stages:
-        for place, line in enumerate(stage.lines):
-            out.print(Text.assemble((f"  {stage.stage if place == 0 else '':<9}", "bold"), line))
+        for index, line in enumerate(stage.lines):
+            out.print(Text.assemble((f"  {stage.stage if index == 0 else '':<9}", "bold"), line))
     show_warnings(out, warnings)
     out.print(Text(f"Next:  {serve_command(decision.spec, file)}", style="dim"))

@@ -1,4 +1,4 @@
-"""`flyball predict`: rows from a file or stdin to a running server, answers as a table or JSON."""
+"""`flyball predict`: sends rows from a file or stdin to a server, and prints the answers."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _ROWS_MAX = 50
 def predict(
     model: Annotated[str, typer.Argument(help="The model's name on the server.")],
     file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="JSON or CSV; - for stdin.")] = "-",
-    url: Annotated[str, typer.Option(help="The server, http:// or grpc://.")] = "http://127.0.0.1:8080",
+    url: Annotated[str, typer.Option(help="The server: http:// or grpc://.")] = "http://127.0.0.1:8080",
     version: Annotated[
-        str | None, typer.Option(help="The model's version; default is the server's.", show_default=False)
+        str | None, typer.Option(help="The model's version; by default the server's choice.", show_default=False)
     ] = None,
-    deadline_ms: Annotated[float, typer.Option(min=1, help="Longest wait for the answer, in ms.")] = 10_000,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON: output name to nested lists.")] = False,
+    deadline_ms: Annotated[float, typer.Option(min=1, help="Deadline of the request, in ms.")] = 10_000,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON: an object of output names to nested lists.")] = False,
 ) -> None:
-    """Ask a running server for predictions.
+    """Get predictions from a running server.
 
     The input is a V2 request ({"inputs": [...]}), an object of input name to nested lists, a bare list for a model with
     one input, or CSV with a header line: columns named after the inputs, or the columns of the only input.
@@ -43,7 +43,7 @@ def predict(
             inputs = read_inputs(text, lambda: client.metadata(model, version=version).inputs)
             answer = client.infer(model, inputs, version=version)
     except DeadlineError as error:
-        error.next_step = "give more time with --deadline-ms, or look at the server's load"
+        error.next_step = "raise --deadline-ms, or check the server's load"
         raise
     if json:
         print_json({name: _plain(array.tolist()) for name, array in answer.items()})
@@ -61,7 +61,7 @@ def _read(file: str) -> str:
 
 
 def _table(answer: dict[str, Any]) -> Table:
-    """A line for each row; wide outputs are cut to their first columns."""
+    """Build a table with one line per row; wide outputs are cut to their first columns."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -71,10 +71,10 @@ def _table(answer: dict[str, Any]) -> Table:
     for name, array in answer.items():
         flat = array.reshape(array.shape[0], -1) if array.ndim else array.reshape(1, 1)
         width = min(flat.shape[1], _COLUMNS_MAX)
-        for place in range(width):
-            head = name if flat.shape[1] == 1 else f"{name}[{place}]"
+        for index in range(width):
+            head = name if flat.shape[1] == 1 else f"{name}[{index}]"
             table.add_column(escape(head), justify="right")
-            columns.append(flat[:, place])
+            columns.append(flat[:, index])
         if flat.shape[1] > width:
             table.add_column(f"… {flat.shape[1] - width} more", style="dim")
             columns.append([""] * len(flat))
@@ -87,7 +87,7 @@ def _table(answer: dict[str, Any]) -> Table:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can say: numbers that it lacks become the strings "NaN", "Infinity" and "-Infinity"."""
+    """Make a value valid JSON: non-finite numbers become "NaN", "Infinity" and "-Infinity"."""
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):

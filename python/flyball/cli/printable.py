@@ -1,5 +1,6 @@
-"""Text for a terminal, whoever wrote it: characters that would move the cursor, change the reading direction or begin a
-line are shown as escapes. `crates/core/src/printable.rs` does the same for logs.
+"""Makes untrusted text safe for a terminal: control characters and direction overrides become escapes.
+
+`crates/core/src/printable.rs` does the same for logs.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _OVERRIDES = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
-_ACTS = re.compile(f"[\x00-\x1f\x7f-\x9f{_OVERRIDES}]")
-_ACTS_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_OVERRIDES}]")
+_UNSAFE = re.compile(f"[\x00-\x1f\x7f-\x9f{_OVERRIDES}]")
+_UNSAFE_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_OVERRIDES}]")
 
 
 def printable(text: object) -> str:
-    """One line of text, with every character that a terminal would obey as an escape: a new line is `\\u000a`."""
-    return _ACTS.sub(_escape, str(text))
+    """Escape every character that a terminal would act on, newlines included (`\\u000a`)."""
+    return _UNSAFE.sub(_escape, str(text))
 
 
 def printable_lines(text: str) -> str:
-    """The same for text whose own new lines and tabs are meant."""
-    return _ACTS_IN_LINES.sub(_escape, text)
+    """Like `printable`, but keep newlines and tabs."""
+    return _UNSAFE_IN_LINES.sub(_escape, text)
 
 
 def _escape(found: re.Match[str]) -> str:
@@ -30,7 +31,7 @@ def _escape(found: re.Match[str]) -> str:
 
 
 class PrintableStream:
-    """A text stream that escapes what is written to it; everything else is the stream's own."""
+    """A text stream that escapes what is written to it; all else is passed through."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -41,7 +42,7 @@ class PrintableStream:
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write each of them, escaped."""
+        """Write the lines, escaped."""
         for line in lines:
             self.write(line)
 
@@ -50,10 +51,10 @@ class PrintableStream:
 
 
 def printing(stream: IO[str]) -> IO[str]:
-    """The stream with what is written to it escaped."""
+    """Wrap a stream so that everything written to it is escaped."""
     return stream if isinstance(stream, PrintableStream) else cast("IO[str]", PrintableStream(stream))
 
 
 def unescaped(stream: IO[str]) -> IO[str]:
-    """The stream itself, for whoever escapes before it colours."""
+    """Unwrap a stream, for writers that escape before they add colours."""
     return stream._stream if isinstance(stream, PrintableStream) else stream

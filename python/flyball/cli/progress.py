@@ -1,4 +1,4 @@
-"""How far a long command is: bars on a terminal, and elsewhere one plain line for each step once it is done."""
+"""Progress of long commands: bars on a terminal, elsewhere one line per finished step."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress_on(out: Console) -> Iterator[Progress]:
-    """The way to show progress that fits where `out` writes to."""
+    """Show progress on `out`: bars on a terminal, plain lines elsewhere."""
     if not out.is_terminal:
         yield _Lines(out)
         return
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
 
-    told = TextColumn("{task.fields[told]:>20}")
-    with Bars(TextColumn("{task.description:<28}"), BarColumn(), told, TimeRemainingColumn(), console=out) as bars:
+    status = TextColumn("{task.fields[status]:>20}")
+    with Bars(TextColumn("{task.description:<28}"), BarColumn(), status, TimeRemainingColumn(), console=out) as bars:
         yield _Bars(bars)
 
 
@@ -33,18 +33,18 @@ class _Bars:
         self._bars = bars
 
     def begin(self, name: str, total: float) -> Step:
-        return _Bar(self._bars, self._bars.add_task(name, total=total, told="starting"), total)
+        return _Bar(self._bars, self._bars.add_task(name, total=total, status="starting"), total)
 
 
 class _Bar:
     def __init__(self, bars: rich.progress.Progress, task: rich.progress.TaskID, total: float) -> None:
         self._bars, self._task, self._total = bars, task, total
 
-    def update(self, completed: float, told: str) -> None:
-        self._bars.update(self._task, completed=completed, told=told)
+    def update(self, completed: float, status: str) -> None:
+        self._bars.update(self._task, completed=completed, status=status)
 
-    def end(self, told: str) -> None:
-        self.update(self._total, told)
+    def end(self, status: str) -> None:
+        self.update(self._total, status)
 
 
 class _Lines:
@@ -60,8 +60,8 @@ class _Line:
     def __init__(self, out: Console, name: str) -> None:
         self._out, self._name = out, name
 
-    def update(self, completed: float, told: str) -> None:
+    def update(self, completed: float, status: str) -> None:
         pass
 
-    def end(self, told: str) -> None:
-        self._out.print(f"{self._name}: {told}", markup=False)
+    def end(self, status: str) -> None:
+        self._out.print(f"{self._name}: {status}", markup=False)

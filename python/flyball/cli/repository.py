@@ -1,4 +1,4 @@
-"""What became of a model repository, for `serve`, `snapshot` and `inspect`: a table for people, lines for a server's log.
+"""The report on a model repository, for `serve`, `snapshot` and `inspect`: a table, or log lines.
 
 Must not know how a configuration is read.
 """
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 ModelRepository = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="A model repository in Triton's layout, in place of models.", show_default=False),
+    typer.Option(metavar="DIR", help="Serve a model repository in Triton's layout instead.", show_default=False),
 ]
 
 
 def show(report: RepositoryReport, *, stderr: bool = False) -> None:
-    """One table for each model: its fields, and what they became."""
+    """Print one table per model: its configuration fields, and what they map to."""
     out = console(stderr=stderr)
     for model in report.models:
         _show_model(model, out)
@@ -36,7 +36,7 @@ def show(report: RepositoryReport, *, stderr: bool = False) -> None:
 
 
 def log_report(report: RepositoryReport) -> None:
-    """What a person should know, as lines of the server's log: each model that is refused, each field that does not map."""
+    """Log each refused model, and each field that does not map."""
     for model in report.refused:
         log("ERROR", "model refused", model=model.name, reason=model.refusal or "")
     for model in report.served:
@@ -44,8 +44,8 @@ def log_report(report: RepositoryReport) -> None:
             log("WARN", "model configuration does not map", model=model.name, field=note.field, reason=note.text)
 
 
-def tell(report: RepositoryReport) -> None:
-    """A table where a person reads stderr, else log lines."""
+def show_or_log(report: RepositoryReport) -> None:
+    """Print a table if stderr is a terminal, else log lines."""
     if sys.stderr.isatty():
         show(report, stderr=True)
     else:
@@ -65,5 +65,5 @@ def _show_model(model: ModelReport, out: Console) -> None:
     for note in model.notes:
         word = "[green]maps[/green]" if note.mapped else "[yellow]differs[/yellow]"
         table.add_row(f"  {word}", escape(note.field), escape(note.text))
-    out.print(table if model.notes else "  [dim]there is no configuration; the model says it all[/dim]")
+    out.print(table if model.notes else "  [dim]no configuration file; defaults from the model[/dim]")
     out.print()

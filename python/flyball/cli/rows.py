@@ -1,4 +1,4 @@
-"""Reads what people have at hand, JSON or CSV, into a model's inputs. Must not know servers: it is given the signature."""
+"""Reads JSON or CSV into a model's inputs. Must not know servers: it is given the signature."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 def read_inputs(text: str, signature: Signature) -> dict[str, Array]:
-    """The model's inputs; `signature` is only asked where the text does not say the datatypes itself."""
+    """Parse the model's inputs; `signature` is only called if the text does not state the datatypes."""
     stripped = text.lstrip("\ufeff \t\r\n")
     if not stripped:
-        raise InvalidInputError("the input is empty", next_step='give rows, say  {"input": [[1, 2, 3]]}')
+        raise InvalidInputError("the input is empty", next_step='give rows, such as  {"input": [[1, 2, 3]]}')
     if stripped[0] not in "{[":
         if "\n" not in stripped.rstrip() and _is_number(stripped):
             raise InvalidInputError(
-                f"the input is the bare number {stripped.strip()}", next_step="give rows, say  [[1, 2, 3]]"
+                f"the input is a single number, {stripped.strip()}", next_step="give rows, such as  [[1, 2, 3]]"
             )
         return _from_csv(stripped, signature())
     try:
@@ -66,13 +66,13 @@ def _from_csv(text: str, inputs: Sequence[TensorMetadata]) -> dict[str, Array]:
     if all(_is_number(name) for name in names) and not any(spec.name in names for spec in inputs):
         raise InvalidInputError(
             "the first line of the CSV is all numbers; it must be a header",
-            next_step="put a line with the names of the columns before it, or give JSON:  [[1, 2, 3]]",
+            next_step="add a header line with the column names, or give JSON:  [[1, 2, 3]]",
         )
     if not rows:
-        raise InvalidInputError("the CSV has a header line and no rows")
-    ragged = next((place for place, row in enumerate(rows, start=2) if len(row) != len(head)), None)
+        raise InvalidInputError("the CSV has a header but no rows")
+    ragged = next((number for number, row in enumerate(rows, start=2) if len(row) != len(head)), None)
     if ragged is not None:
-        raise InvalidInputError(f"line {ragged} of the CSV has another number of cells than its header")
+        raise InvalidInputError(f"line {ragged} of the CSV has {len(rows[ragged - 2])} cells; its header has {len(head)}")
     if all(spec.name in names for spec in inputs):
         return {spec.name: _column(rows, names.index(spec.name), spec) for spec in inputs}
     spec = _only(inputs)
@@ -81,8 +81,8 @@ def _from_csv(text: str, inputs: Sequence[TensorMetadata]) -> dict[str, Array]:
     return {spec.name: as_array(rows, spec.datatype)}
 
 
-def _column(rows: list[list[str]], place: int, spec: TensorMetadata) -> Array:
-    column = as_array([row[place] for row in rows], spec.datatype)
+def _column(rows: list[list[str]], index: int, spec: TensorMetadata) -> Array:
+    column = as_array([row[index] for row in rows], spec.datatype)
     return column.reshape(-1, *[1] * (len(spec.shape) - 1))
 
 
@@ -97,5 +97,5 @@ def _is_number(text: str) -> bool:
 def _only(inputs: Sequence[TensorMetadata]) -> TensorMetadata:
     if len(inputs) != 1:
         names = ", ".join(spec.name for spec in inputs)
-        raise InvalidInputError(f"the model has {len(inputs)} inputs ({names}); name each of them")
+        raise InvalidInputError(f"the model has {len(inputs)} inputs ({names}); give each of them by name")
     return inputs[0]

@@ -1,4 +1,4 @@
-"""`flyball score`: the decisions of a file's rows, by the same walk as a server's."""
+"""`flyball score`: decides the rows of a file with the same code as a server."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ if TYPE_CHECKING:
 def score(
     decision: Annotated[Path, typer.Option(metavar="FILE", help="The decision, in YAML.")],
     rows: Annotated[Path, typer.Option("--in", metavar="ROWS", help="Rows: .parquet, .csv or .jsonl.")],
-    out: Annotated[Path, typer.Option(metavar="ROWS", help="The same rows with their decisions: .parquet, .csv or .jsonl.")],
-    prefix: Annotated[str, typer.Option(help="Put before the names of new columns.")] = "",
+    out: Annotated[
+        Path, typer.Option(metavar="ROWS", help="Output file, the rows with their decisions: .parquet, .csv or .jsonl.")
+    ],
+    prefix: Annotated[str, typer.Option(help="Prefix of the new columns' names.")] = "",
     explain: Annotated[
-        bool, typer.Option("--explain", help="Reasons for every row, not for adverse outcomes only.")
+        bool, typer.Option("--explain", help="Reasons for every row, not only for adverse outcomes.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Decide every row of a file, with the very same answers as online.
+    """Decide every row of a file, with the same answers as a server.
 
-    Columns are named as the input's fields; features come with the rows, under their names. Windows are never written.
-    A row that cannot be decided says why in the column `fault`.
+    Columns are named after the input's fields and features. Windows are never written. If a row cannot be decided, the
+    column `fault` has the reason.
     """
     from flyball.cli.output import console, print_json
     from flyball.cli.progress import progress_on
@@ -42,24 +44,24 @@ def score(
             out,
             prefix=prefix,
             explain=explain,
-            told=lambda done, total: step.update(done / max(total, 1), f"{done:,} of {total:,}"),
+            progress=lambda done, total: step.update(done / max(total, 1), f"{done:,} of {total:,}"),
         )
         took_s = time.monotonic() - began
         step.end(f"{scored.rows:,} rows in {took_s:.1f} s")
     if json:
-        print_json({"out": str(out), **_told(scored)})
+        print_json({"out": str(out), **_document(scored)})
         return
     shown = console()
     for outcome, count in scored.outcomes.most_common():
         shown.print(f"  {outcome:<12} {count:>10,}   {count / max(scored.rows, 1):6.2%}", markup=False)
     if scored.remedied:
-        shown.print(f"  {scored.remedied:,} by a remedy: see the column {prefix}remedy", markup=False)
+        shown.print(f"  {scored.remedied:,} decided by a remedy: see the column {prefix}remedy", markup=False)
     if scored.faults:
         shown.print(f"  {scored.faults:,} could not be decided: see the column {prefix}fault", markup=False)
     shown.print(f"{out}", markup=False)
 
 
-def _told(scored: Scored) -> dict[str, object]:
+def _document(scored: Scored) -> dict[str, object]:
     return {
         "rows": scored.rows,
         "outcomes": dict(scored.outcomes),

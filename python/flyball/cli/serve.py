@@ -1,7 +1,7 @@
-"""`flyball serve`: the data plane in this process, until a signal ends it.
+"""`flyball serve`: runs the data plane in this process until a signal ends it.
 
-Signals are blocked before the data plane's threads start, so that they inherit the mask and only the main thread takes
-them (`signals.py`). Must never import `onnxruntime`.
+Signals are blocked before the data plane's threads start, so that they inherit the mask and only the main thread
+receives them (`signals.py`). Must never import `onnxruntime`.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ if TYPE_CHECKING:
 _POLL_S = 1.0
 _DRAIN_POLL_S = 0.05
 _REFUSED_STOP_S = 5.0
-_INTERRUPTED = 130  # what shells give a command that Ctrl-C ended
+_INTERRUPTED = 130  # the exit code of shells after Ctrl-C
 
 _Snapshot = Annotated[
     Path | None,
-    typer.Option(help="Serve a snapshot instead: its index file. SIGHUP reads it again.", show_default=False),
+    typer.Option(help="Serve a snapshot instead: its index file. SIGHUP reloads it.", show_default=False),
 ]
 
 
@@ -77,13 +77,13 @@ def serve(
         list[Path] | None,
         typer.Option(
             metavar="FILE",
-            help="A decision, in YAML, with its models; may be repeated. SIGHUP reads it again.",
+            help="A decision in YAML; may be repeated. SIGHUP reloads it.",
             show_default=False,
         ),
     ] = None,
     listen: Listen = None,
-    lanes: Annotated[int | None, typer.Option(help="Lanes; default is one on each usable core.", show_default=False)] = None,
-    config: Annotated[Path | None, typer.Option(help="Server configuration, a JSON file.", show_default=False)] = None,
+    lanes: Annotated[int | None, typer.Option(help="Lanes; by default one per usable core.", show_default=False)] = None,
+    config: Annotated[Path | None, typer.Option(help="Server configuration file, in JSON.", show_default=False)] = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,
@@ -115,7 +115,7 @@ def serve(
     compact_every: CompactEvery = None,
     keep: Keep = None,
 ) -> None:
-    """Serve ONNX models over HTTP and gRPC on one port; no configuration needed."""
+    """Serve ONNX models and decisions over HTTP and gRPC on one port, without configuration."""
     flags = {
         "listen": listen or None, "lanes": lanes, "tls_cert": _text(tls_cert), "tls_key": _text(tls_key),
         "tls_client_ca": _text(tls_client_ca), "unix_mode": unix_mode, "callers": _text(callers),
@@ -124,7 +124,7 @@ def serve(
         "journal_folder": _text(journal_folder), "journal_key": _text(journal_key), "journal_kek": journal_kek,
         "trust_root": _text(trust_root), "trust_policy": _text(trust_policy), "environment": environment,
         "state_folder": _text(state_folder),
-        # Files that a person names are meant to be served, signed or not.
+        # Files named on the command line are meant to be served, signed or not.
         "unsigned": unsigned or (None if snapshot or registry else "allow"), "watch_snapshot": watch or None,
         "previous_kept": previous_kept,
     }  # fmt: skip
@@ -146,16 +146,16 @@ def _run(
     models: list[str] | None,
     decisions: list[Path] | None,
 ) -> None:
-    """From the source's first snapshot to the signal that ends the server."""
+    """Start the server with the source's first snapshot, and run it until a signal ends it."""
     bundle = source.read()
     signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     from flyball.native.server import Server
 
     server = Server(settings, bundle.to_bytes(), source.on_load if settings.allow_model_control else None)
     _stop_if_interrupted(server, signals)
-    closer = _closer(models, decisions, bundle)
+    inspections = _inspections(models, decisions, bundle)
     if source.follower is None:
-        _refuse_if_not_served(server, closer, must_all_serve=bool(models or decisions))
+        _refuse_if_not_served(server, inspections, must_all_serve=bool(models or decisions))
     else:
         source.follower.begin(server)
     sys.stdout.write(server.ready_line() + "\n")
@@ -164,7 +164,7 @@ def _run(
 
 
 def _stop_if_interrupted(server: Server, signals: Signals) -> None:
-    """Ctrl-C while models were loaded."""
+    """Handle Ctrl-C while models were loading."""
     if signals.pending(signal.SIGINT):
         server.drain()
         server.wait(_REFUSED_STOP_S)
@@ -182,23 +182,23 @@ def _settings(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
 
     written = (read_server_config(path) if path else ServerConfig()).model_dump()
     written.update({key: value for key, value in flags.items() if value is not None})
-    # The file was checked before, so every fault here is a flag's. One that is left out is what null is in the file.
+    # The file was checked before, so every fault here is a flag's. An omitted flag is null in the file.
     faults = [
         Fault(flag_of(fault.path), fault.found, fault.allowed.removeprefix("null, or "))
         for fault in check_config("server", json.dumps(written).encode())
     ]
     if faults:
-        raise UsageError("the flags are not allowed", faults=faults, next_step="flyball serve --help")
+        raise UsageError("invalid flags", faults=faults, next_step="flyball serve --help")
     return ServerConfig.model_validate(written)
 
 
-def _closer(models: list[str] | None, decisions: list[Path] | None, bundle: Bundle) -> dict[str, tuple[str, str]]:
-    """Each deployment's verb and file for a closer look: the file as a person typed it, else as its snapshot says."""
+def _inspections(models: list[str] | None, decisions: list[Path] | None, bundle: Bundle) -> dict[str, tuple[str, str]]:
+    """Each deployment's verb and file to inspect it: the file as typed, else the snapshot's."""
     from flyball.documents.snapshot import ModelSource, parse
 
     files = {}
     for document in bundle.documents:
-        with contextlib.suppress(SnapshotRefusedError):  # such a document's deployment is refused for that very reason
+        with contextlib.suppress(SnapshotRefusedError):  # its deployment is refused for the same reason
             deployment = parse("deployment", document)
             for item in deployment.versions:
                 if item.version == deployment.route.version:
@@ -212,32 +212,32 @@ def _closer(models: list[str] | None, decisions: list[Path] | None, bundle: Bund
     return files
 
 
-def _refuse_if_not_served(server: Server, closer: dict[str, tuple[str, str]], *, must_all_serve: bool) -> None:
-    """A refused deployment ends the command where a person named it, or where none is left. The server logs each."""
+def _refuse_if_not_served(server: Server, inspections: dict[str, tuple[str, str]], *, must_all_serve: bool) -> None:
+    """Raise if a deployment named on the command line was refused, or all were. The server logs each."""
     acks = server.acks()
     refused = [ack for ack in acks if ack.state == "refused"]
     if refused and (must_all_serve or len(refused) == len(acks)):
         server.drain()
         server.wait(_REFUSED_STOP_S)
-        reasons = "; ".join(f"{closer.get(ack.name, ('', ack.name))[1]}: {ack.reason}" for ack in refused)
-        verb, file = closer.get(refused[0].name, ("", ""))
-        look = f"look closer:  flyball {verb} {shlex.quote(file)}" if verb else None
-        journal = "journal_folder" in str(refused[0].reason)  # the server names the setting that it misses
+        reasons = "; ".join(f"{inspections.get(ack.name, ('', ack.name))[1]}: {ack.reason}" for ack in refused)
+        verb, file = inspections.get(refused[0].name, ("", ""))
+        look = f"see the details:  flyball {verb} {shlex.quote(file)}" if verb else None
+        journal = "journal_folder" in str(refused[0].reason)  # the server names the missing setting
         raise ModelRefusedError(reasons, next_step="give it a journal:  --journal-folder DIR" if journal else look)
 
 
 def _until_signalled(server: Server, source: Source, schedule: Schedule | None, signals: Signals) -> None:
-    """Wait for signals: SIGHUP reads the snapshot or the repository again, SIGTERM and SIGINT drain."""
+    """Handle signals: SIGHUP reloads the snapshot or the repository, SIGTERM and SIGINT drain."""
     while True:
         received = signals.next(_POLL_S)
         if schedule is not None:
             schedule.tick()
         if received is None:
             if server.wait(0):
-                raise ServerFaultError("the server stopped by itself; its log on stderr tells why", code="server_stopped")
+                raise ServerFaultError("the server stopped unexpectedly; see its log on stderr", code="server_stopped")
         elif received == signal.SIGHUP:
             if source.can_change:
-                _apply_again(server, source)
+                _reload(server, source)
             elif source.follower is not None:
                 source.follower.wake()
         else:
@@ -249,8 +249,8 @@ def _until_signalled(server: Server, source: Source, schedule: Schedule | None, 
             return
 
 
-def _apply_again(server: Server, source: Source) -> None:
-    """Apply what is there now; what is refused as a whole leaves everything as it was, and is logged."""
+def _reload(server: Server, source: Source) -> None:
+    """Apply the source again; a refused snapshot is logged and changes nothing."""
     try:
         server.apply(source.read().to_bytes())
     except (FlyballError, OSError) as error:
@@ -258,9 +258,9 @@ def _apply_again(server: Server, source: Source) -> None:
 
 
 def _drain(server: Server, signals: Signals) -> None:
-    """Let requests in flight finish. The server itself bounds this by its grace; a second signal ends it at once."""
+    """Let requests in flight finish. The server's grace period bounds this; a second signal ends it immediately."""
     server.drain()
     while not server.wait(_DRAIN_POLL_S):
         if signals.next(0, among=(signal.SIGTERM, signal.SIGINT)) is not None:
             sys.stderr.flush()
-            os._exit(1)  # "at once": no destructor may wait for the drain that was just given up
+            os._exit(1)  # no destructor may wait for the abandoned drain

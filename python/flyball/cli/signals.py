@@ -1,8 +1,8 @@
-"""Signals that end or renew a server, as a queue that can be waited for with a limit.
+"""Signals that end or reload a server, as a queue with a timed wait.
 
-`signal.sigtimedwait` cannot be used: where SIGSTOP and SIGCONT interrupt it and its time is over, it returns what happened
-to be in memory instead of None, and a server would take that for SIGTERM. Here the C handler writes each signal's number to
-a pipe, and `select` waits for that; its limit follows no wall clock.
+`signal.sigtimedwait` cannot be used: if SIGSTOP and SIGCONT interrupt it after its timeout, it returns whatever was in
+memory instead of None, and a server would take that for SIGTERM. Here the C handler writes each signal's number to a
+pipe, and `select` waits for that; its timeout does not depend on the wall clock.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ if TYPE_CHECKING:
 
 
 class Signals:
-    """Takes signals over once it is made. They are blocked except in `next`, so threads started later never see them."""
+    """Takes over signals when constructed. They are blocked except in `next`, so later threads never receive them."""
 
     def __init__(self, *numbers: signal.Signals) -> None:
         self._numbers = frozenset(numbers)
         signal.pthread_sigmask(signal.SIG_BLOCK, self._numbers)
-        self._came, told = os.pipe()
-        for end in (self._came, told):
+        self._received, wakeup = os.pipe()
+        for end in (self._received, wakeup):
             os.set_blocking(end, False)
         # A full pipe holds 65,536 signals; one more changes nothing.
-        signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(wakeup, warn_on_full_buffer=False)
         for number in numbers:
-            signal.signal(number, _nothing)
+            signal.signal(number, _ignore)
 
     def next(self, timeout_s: float | None, among: Iterable[signal.Signals] | None = None) -> int | None:
-        """The next signal, of `among` alone where that is given; None when the time is over."""
+        """Return the next signal, only one of `among` if given; None after the timeout."""
         wanted = self._numbers if among is None else frozenset(among)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, wanted)
         try:
-            select.select([self._came], [], [], timeout_s)
+            select.select([self._received], [], [], timeout_s)
         finally:
             signal.pthread_sigmask(signal.SIG_BLOCK, wanted)
         with contextlib.suppress(BlockingIOError):
-            while came := os.read(self._came, 1):
-                if came[0] in wanted:
-                    return came[0]
+            while received := os.read(self._received, 1):
+                if received[0] in wanted:
+                    return received[0]
         return None
 
     def pending(self, number: signal.Signals) -> bool:
-        """Whether it came and was not taken yet."""
+        """Whether the signal was received and not handled yet."""
         return number in signal.sigpending()
 
 
-def _nothing(number: int, frame: FrameType | None) -> None:
+def _ignore(number: int, frame: FrameType | None) -> None:
     """Python's part of the handler; the C part has written the number by then."""

@@ -1,6 +1,6 @@
-"""`flyball snapshot`: compile model files, decisions, or a model repository, to a snapshot on disk.
+"""`flyball snapshot`: compiles models, decisions or a model repository to a snapshot on disk.
 
-`flyballd` and `flyball serve --snapshot` take it.
+`flyballd` and `flyball serve --snapshot` serve it.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 
 def snapshot(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write index.json, deployments/ and models/ to.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Directory for index.json, deployments/ and models/.")],
     models: Annotated[
         list[str] | None, typer.Argument(metavar="MODEL...", help="ONNX files, each PATH or NAME=PATH.", show_default=False)
     ] = None,
     model_repository: ModelRepository = None,
     decision: Annotated[
         list[Path] | None,
-        typer.Option(metavar="FILE", help="A decision, in YAML, with its models; may be repeated.", show_default=False),
+        typer.Option(metavar="FILE", help="A decision in YAML, with its models; may be repeated.", show_default=False),
     ] = None,
-    generation: Annotated[int, typer.Option(min=1, help="Number of this snapshot; later ones are larger.")] = 1,
+    generation: Annotated[int, typer.Option(min=1, help="The snapshot's number; must increase with each snapshot.")] = 1,
     deadline_ms: DeadlineMs = None,
     batch_rows_max: BatchRowsMax = None,
     batch_size: BatchSize = None,
@@ -37,12 +37,12 @@ def snapshot(
     queue_wait_ms_max: QueueWaitMsMax = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compile models to a snapshot on disk, with copies of them: a folder to move where flyballd runs."""
+    """Compile models to a snapshot on disk, with copies of their files: a folder to copy to where flyballd runs."""
     from flyball.cli.output import console, print_json
 
     if bool(models or decision) == bool(model_repository):
         raise UsageError(
-            "name either models or a model repository; decisions may stand beside models",
+            "give either models and decisions, or a model repository",
             next_step="flyball snapshot MODEL.onnx --out DIR   or   --decision FILE   or   --model-repository DIR",
         )
     terms = terms_of(
@@ -59,8 +59,8 @@ def snapshot(
         bundle, report = _packed(models, model_repository, out, generation, terms)
     index, entries = out / "index.json", bundle.parsed_index().deployments
     if json:
-        told = {"index": str(index), "deployments": [entry.model_dump() for entry in entries]}
-        print_json({**told, "repository": report.document()} if report else told)
+        document = {"index": str(index), "deployments": [entry.model_dump() for entry in entries]}
+        print_json({**document, "repository": report.document()} if report else document)
         return
     if report:
         from flyball.cli.repository import show

@@ -1,14 +1,13 @@
-"""The flags that `serve` and `snapshot` share: what every model of the command line is deployed with.
+"""Flags shared by `serve` and `snapshot`: deadline, batching and queue of every model on the command line.
 
-They become the `Terms` of a snapshot, which has their bounds and defaults. Must not know servers or files.
+They become the `Terms` of a snapshot, which defines their bounds and defaults. Must not know servers or files.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from flyball.cli.option import option
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,39 +15,25 @@ if TYPE_CHECKING:
 
 DeadlineMs = Annotated[
     int | None,
-    typer.Option(
+    option(
+        "Default deadline of requests. A request that would miss it is refused, not answered late. By default none.",
         metavar="MS",
-        help="Deadline of requests that bring none. One that cannot keep it is refused, not answered late. None by default.",
-        show_default=False,
     ),
 ]
-BatchRowsMax = Annotated[
-    int | None,
-    typer.Option(metavar="ROWS", help="Rows of one run at most; 1 switches batching off. [64]", show_default=False),
-]
+BatchRowsMax = Annotated[int | None, option("Maximum rows per run; 1 turns batching off. By default 64.", metavar="ROWS")]
 BatchSize = Annotated[
     int | None,
-    typer.Option(
-        metavar="ROWS",
-        help="Wait for this many rows before a run, with --batch-window-ms. By default what is ready runs at once.",
-        show_default=False,
+    option(
+        "Wait for this many rows before a run, with --batch-window-ms. By default ready rows run at once.", metavar="ROWS"
     ),
 ]
 BatchWindowMs = Annotated[
     int | None,
-    typer.Option(
-        metavar="MS",
-        help="Longest wait for --batch-size rows. Requests that come alone pay for it with their latency.",
-        show_default=False,
-    ),
+    option("Longest wait for --batch-size rows. It adds latency to requests that arrive alone.", metavar="MS"),
 ]
 QueueWaitMsMax = Annotated[
     int | None,
-    typer.Option(
-        metavar="MS",
-        help="Refuse a request at once when it would wait longer than this for its run. [1000]",
-        show_default=False,
-    ),
+    option("Refuse a request immediately if it would wait longer than this for its run. By default 1000.", metavar="MS"),
 ]
 
 
@@ -61,7 +46,7 @@ def terms_of(
     batch_window_ms: int | None,
     queue_wait_ms_max: int | None,
 ) -> Terms | None:
-    """The terms that the flags ask for, None where there is none; raises with every flag that is not allowed."""
+    """Build the terms from the flags, None without any; raises with every invalid flag."""
     from flyball.documents.snapshot import Terms, check
     from flyball.errors import Fault
 
@@ -69,7 +54,7 @@ def terms_of(
         given, other = ("size", "window-ms") if batch_window_ms is None else ("window-ms", "size")
         example = "1" if other == "window-ms" else "4"
         raise UsageError(
-            f"--batch-{given} needs --batch-{other}: how many rows to wait for, and how long",
+            f"--batch-{given} needs --batch-{other}",
             next_step=f"add  --batch-{other} {example}",
         )
     written: dict[str, Any] = {
@@ -81,7 +66,7 @@ def terms_of(
         return None
     faults = [Fault(_flag(fault.path), fault.found, _in_flags(fault.allowed)) for fault in check("terms", written)]
     if faults:
-        raise UsageError("the flags are not allowed", faults=faults, next_step=f"flyball {verb} --help")
+        raise UsageError("invalid flags", faults=faults, next_step=f"flyball {verb} --help")
     return Terms.model_validate(written)
 
 

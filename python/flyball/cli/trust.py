@@ -1,6 +1,6 @@
-"""`flyball trust`: the trust policy that servers and the registry judge by. Every edit is signed anew by the root key.
+"""`flyball trust`: edits the trust policy of servers and the registry. The root key signs every edit.
 
-The file is replaced in one step, so that a server which watches it never reads half of one.
+The file is replaced atomically, so that a server which watches it never reads half of it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from flyball.signing.policy import Role, Tier, TrustedKey, TrustPolicy
 
 trust = typer.Typer(
-    name="trust", help="Say which keys may sign, approve and publish, and what is revoked.", no_args_is_help=True
+    name="trust", help="Manage which keys may sign, approve and publish, and revoke keys and packages.", no_args_is_help=True
 )
 
 _File = Annotated[
@@ -33,7 +33,7 @@ _File = Annotated[
     typer.Option(
         "--file",
         metavar="FILE",
-        help="The trust policy: the registry's, or trust.json where there is none.",
+        help="The trust policy; by default the registry's, or trust.json without a registry.",
         show_default=False,
     ),
 ]
@@ -43,13 +43,15 @@ _Registry = Annotated[
         "--registry",
         metavar="HOME|URL",
         envvar="FLYBALL_REGISTRY",
-        help="The registry whose policy it is: a folder, .flyball/registry where that is one.",
+        help="The registry whose policy to edit; by default .flyball/registry if it exists.",
         show_default=False,
     ),
 ]
 _RootKey = Annotated[
     list[Path] | None,
-    typer.Option("--root-key", metavar="FILE", help="A private root key, root.pem by default; repeated, all of them sign."),
+    typer.Option(
+        "--root-key", metavar="FILE", help="A private root key, root.pem by default; if repeated, all of them sign."
+    ),
 ]
 _Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _DEFAULT = Path("trust.json")
@@ -63,15 +65,15 @@ def init(
     file: _File = None,
     registry: _Registry = None,
     root_key: _RootKey = None,
-    expires: Annotated[str | None, typer.Option(metavar="WHEN", help="When it ends: 90d, or a time.")] = None,
+    expires: Annotated[str | None, typer.Option(metavar="WHEN", help="Expiry: 90d, or a time. Never by default.")] = None,
     json: _Json = False,
 ) -> None:
-    """Make the first trust policy: it trusts nobody yet."""
+    """Create the first trust policy; it trusts no keys yet."""
     from flyball.signing.policy import TrustPolicy
 
     policy = _policy_file(file, registry)
     if policy.exists():
-        raise UsageError(f"{policy} is there already", next_step=f"flyball trust show --file {policy}")
+        raise UsageError(f"{policy} already exists", next_step=f"flyball trust show --file {policy}")
     now = int(time.time())
     _save(TrustPolicy.first(now, _when(expires, now)), policy, _roots(root_key), json)
     if not json:
@@ -80,24 +82,26 @@ def init(
 
 @trust.command()
 def add(
-    public_key: Annotated[Path, typer.Argument(metavar="PUBLIC-KEY", help="The key in PEM, as flyball key new wrote it.")],
-    name: Annotated[str, typer.Option(help="Whose key it is; all keys of one person have one name.")],
+    public_key: Annotated[
+        Path, typer.Argument(metavar="PUBLIC-KEY", help="The public key in PEM, as written by flyball key new.")
+    ],
+    name: Annotated[str, typer.Option(help="The key's owner; all keys of one person have the same name.")],
     role: Annotated[list[str], typer.Option(metavar="ROLE", help="signer, approver or publisher; may be repeated.")],
-    since: Annotated[str | None, typer.Option("--from", metavar="WHEN", help="Valid from: now, unless given.")] = None,
+    since: Annotated[str | None, typer.Option("--from", metavar="WHEN", help="Valid from; by default now.")] = None,
     until: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Valid until: 365d, or a time. Always, unless given.")
+        str | None, typer.Option(metavar="WHEN", help="Valid until: 365d, or a time. By default without end.")
     ] = None,
     file: _File = None,
     registry: _Registry = None,
     root_key: _RootKey = None,
     json: _Json = False,
 ) -> None:
-    """Trust a key, or say anew what it may do and until when."""
+    """Trust a key, or replace its roles and validity."""
     from flyball.signing.keys import load_publics
 
     found = load_publics(public_key)
     if len(found) != 1:
-        raise UsageError(f"{public_key} has {len(found)} keys", next_step="give a file with one")
+        raise UsageError(f"{public_key} has {len(found)} keys", next_step="give a file with one key")
     now = int(time.time())
     first, last = _when(since, now), _when(until, now)
     roles = cast("list[Role]", role)
@@ -109,7 +113,7 @@ def add(
         lambda old: old.with_key(found[0], name, roles, since=begins, until=last, now=now),
     )
     if not json:
-        typer.echo(f"Next:  {_next_of(roles)}")
+        typer.echo(f"Next:  {_next_command(roles)}")
 
 
 @trust.command()
@@ -120,13 +124,13 @@ def revoke(
             metavar="KEY|PACKAGE", help="A key's name or hint, a version such as fraud@7, or a package's sha256:… root."
         ),
     ],
-    why: Annotated[str, typer.Option(help="Why, for those who will be refused.")],
+    why: Annotated[str, typer.Option(help="The reason, shown to those who are refused.")],
     file: _File = None,
     registry: _Registry = None,
     root_key: _RootKey = None,
     json: _Json = False,
 ) -> None:
-    """Revoke a key or a package: nothing that rests on it is loaded again."""
+    """Revoke a key or a package: servers load nothing that depends on it."""
     policy = _edit(
         _policy_file(file, registry),
         root_key,
@@ -134,33 +138,33 @@ def revoke(
         lambda old: old.revoking(_revoked(old, what, registry), why, int(time.time())),
     )
     if not json:
-        typer.echo(f"Servers that read this policy {_follows(policy)}.")
-        typer.echo(f"Next:  {_look(registry)}")
+        typer.echo(f"Servers that read this policy {_consequence(policy)}.")
+        typer.echo(f"Next:  {_status_command(registry)}")
 
 
 @trust.command()
 def minimum(
     name: Annotated[str, typer.Argument(metavar="NAME")],
-    version: Annotated[int, typer.Argument(metavar="VERSION", help="The oldest version that may still be served.")],
+    version: Annotated[int, typer.Argument(metavar="VERSION", help="The oldest version that may be served.")],
     file: _File = None,
     registry: _Registry = None,
     root_key: _RootKey = None,
     json: _Json = False,
 ) -> None:
-    """Refuse versions of a name that are older than this one."""
+    """Set the minimum version of a name: servers refuse older ones."""
     _edit(_policy_file(file, registry), root_key, json, lambda old: old.with_minimum(name, version, int(time.time())))
 
 
 @trust.command()
 def approvals(
     tier: Annotated[str, typer.Argument(metavar="TIER", help="low, standard or high.")],
-    people: Annotated[int, typer.Argument(metavar="N", help="How many people other than the author must approve.")],
+    people: Annotated[int, typer.Argument(metavar="N", help="Number of approvals by people other than the author.")],
     file: _File = None,
     registry: _Registry = None,
     root_key: _RootKey = None,
     json: _Json = False,
 ) -> None:
-    """Say how many approvals a release of a tier needs."""
+    """Set how many approvals a release of a tier needs."""
     _edit(
         _policy_file(file, registry),
         root_key,
@@ -171,15 +175,13 @@ def approvals(
 
 @trust.command()
 def renew(
-    expires: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="When it ends: 90d, or a time. Never, unless given.")
-    ] = None,
+    expires: Annotated[str | None, typer.Option(metavar="WHEN", help="Expiry: 90d, or a time. Never by default.")] = None,
     file: _File = None,
     registry: _Registry = None,
     root_key: _RootKey = None,
     json: _Json = False,
 ) -> None:
-    """Sign the policy anew, with another end; with a second root key, let that one sign too."""
+    """Sign the policy again, with a new expiry; with a second --root-key, that one signs, too."""
     now = int(time.time())
     _edit(_policy_file(file, registry), root_key, json, lambda old: old.renewed(now, _when(expires, now)))
 
@@ -192,13 +194,13 @@ def show(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The public root keys that it must be signed by: the registry's with its policy, else root.pub.",
+            help="PEM file of public root keys; by default the registry's, else root.pub.",
             show_default=False,
         ),
     ] = None,
     json: _Json = False,
 ) -> None:
-    """Show a trust policy that a root key signed."""
+    """Verify a trust policy against its root keys, and show it."""
     from flyball.signing.keys import load_publics
     from flyball.signing.trust import open_policy
 
@@ -222,12 +224,12 @@ def _edit(file: Path, root_key: list[Path] | None, json: bool, change: Callable[
 
 def _read(file: Path) -> bytes:
     if not file.is_file():
-        raise UsageError(f"there is no trust policy {file}", next_step=f"flyball trust init --file {file}")
+        raise UsageError(f"no trust policy {file}", next_step=f"flyball trust init --file {file}")
     return file.read_bytes()
 
 
-def _next_of(roles: list[Role]) -> str:
-    """What who has these roles does with the private key."""
+def _next_command(roles: list[Role]) -> str:
+    """The next command for the owner of a key with these roles."""
     if "signer" in roles:
         return "flyball sign NAME@VERSION --key FILE"
     if "approver" in roles:
@@ -235,18 +237,18 @@ def _next_of(roles: list[Role]) -> str:
     return "flyball serve --registry HOME --publisher-key FILE"
 
 
-def _follows(policy: TrustPolicy) -> str:
-    """What servers do after the last revocation of a policy."""
+def _consequence(policy: TrustPolicy) -> str:
+    """What servers do after the policy's last revocation."""
     last = policy.revoked[-1]
     if last.package is not None:
         return "stop serving this package within a second"
     if any(known.hint == last.key and known.roles == ["publisher"] for known in policy.keys):
-        return "load no more snapshots that this key signed; what they serve stays"
-    return "stop serving what this key signed or approved within a second"
+        return "load no more snapshots signed by this key; deployments that already serve stay"
+    return "stop serving, within a second, everything this key signed or approved"
 
 
-def _look(registry: str | None) -> str:
-    """The command that shows what servers serve, where a registry knows it."""
+def _status_command(registry: str | None) -> str:
+    """The command that shows what servers serve, or the policy without a registry."""
     if registry is not None:
         return f"flyball status --registry {shlex.quote(registry)}"
     return "flyball status" if _home(None) is not None else "flyball trust show"
@@ -258,7 +260,7 @@ def _roots(given: list[Path] | None) -> list[PrivateKey]:
     files = given or [_ROOT]
     missing = [file for file in files if not file.exists()]
     if missing:
-        raise UsageError(f"there is no root key {missing[0]}", next_step=f"flyball key new {missing[0]}, or give --root-key")
+        raise UsageError(f"no root key {missing[0]}", next_step=f"flyball key new {missing[0]}, or give --root-key FILE")
     return [load_private(file) for file in files]
 
 
@@ -269,7 +271,7 @@ def _save(policy: TrustPolicy, file: Path, roots: list[PrivateKey], json: bool) 
         try:
             written.write(sign_policy(policy, roots))
             written.flush()
-            os.fchmod(written.fileno(), 0o644)  # it holds no secret, and servers of other users read it
+            os.fchmod(written.fileno(), 0o644)  # no secret, and servers of other users read it
             os.fsync(written.fileno())
             Path(written.name).replace(file)
         except BaseException:
@@ -284,13 +286,13 @@ def _save(policy: TrustPolicy, file: Path, roots: list[PrivateKey], json: bool) 
 
 
 def _policy_file(given: Path | None, registry: str | None) -> Path:
-    """The policy that was named, or the registry's, or the one that lies here."""
+    """The given policy file, else the registry's, else trust.json."""
     home = None if given is not None else _home(registry)
     return given or (home.trust if home is not None else _DEFAULT)
 
 
 def _home(registry: str | None) -> Home | None:
-    """The registry's home: one that was named, or `.flyball/registry` where there is one; none where it is elsewhere."""
+    """The registry's home: the given one, else `.flyball/registry` if it exists; None for a remote registry."""
     from flyball.cli.registry.options import behind_http
     from flyball.registry.home import DEFAULT_FOLDER, FILE, Home
 
@@ -300,7 +302,7 @@ def _home(registry: str | None) -> Home | None:
 
 
 def _revoked(policy: TrustPolicy, what: str, registry: str | None) -> str:
-    """What is to be revoked: a name stands for its key, where it has one, and a version for its package."""
+    """Resolve what to revoke: a person's name to their key, a version to its package."""
     named = [known.hint for known in policy.keys if known.name.lower() == what.lower()]
     if len(named) > 1:
         raise UsageError(f"{what} has {len(named)} keys", next_step=f"give one of their hints: {', '.join(named)}")
@@ -313,7 +315,7 @@ def _revoked(policy: TrustPolicy, what: str, registry: str | None) -> str:
 
 
 def _when(text: str | None, now: int) -> int | None:
-    """A time that a person wrote: days from now, a day, or a moment; all UTC."""
+    """Parse a time: days from now, a date, or an RFC 3339 time; all UTC."""
     from flyball.signing.strict import seconds
 
     if text is None:
@@ -340,9 +342,8 @@ def _print(policy: TrustPolicy) -> None:
     from flyball.cli.output import console
 
     out = console()
-    out.print(
-        f"serial {policy.serial}, issued {policy.issued}, {f'ends {policy.expires}' if policy.expires else 'without an end'}"
-    )
+    expiry = f"expires {policy.expires}" if policy.expires else "never expires"
+    out.print(f"serial {policy.serial}, issued {policy.issued}, {expiry}")
     table = Table("key", "name", "roles", "from", "until", "", box=None)
     revoked = {one.key: one for one in policy.revoked if one.key}
     for known in policy.keys:
@@ -353,8 +354,8 @@ def _print(policy: TrustPolicy) -> None:
         out.print(f"revoked {one.key or one.package} on {one.at}: {escape(one.why)}")
     for name, version in sorted(policy.minimum.items()):
         out.print(f"{name}: version {version} or newer")
-    asked = policy.approvals
-    out.print(f"approvals: low {asked.low}, standard {asked.standard}, high {asked.high}")
+    needed = policy.approvals
+    out.print(f"approvals: low {needed.low}, standard {needed.standard}, high {needed.high}")
 
 
 def _row(known: TrustedKey) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""The client: `flyball.Client` speaks the Open Inference Protocol to flyball, and to any other server of it."""
+"""The client: `flyball.Client` speaks the Open Inference Protocol to flyball and compatible servers."""
 
 from flyball.client.client import Client
 from flyball.client.decisions import Decided, DecidedRow, Reason, UsedModel, UsedRemedy

@@ -1,4 +1,4 @@
-"""What is told of decisions later: truths, what people decided instead, erasures, holds. Must not know transports."""
+"""Annotations of decisions: true outcomes, overrides, erasures, holds. Must not know transports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Truth = None | bool | int | float | str | Mapping[str, bool | int | float | str 
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What an erasure came to: records that cannot be opened any more, and rows of features that were removed."""
+    """The result of an erasure: records that cannot be decrypted any more, and feature rows removed."""
 
     recorded: int
     records: int
@@ -24,17 +24,17 @@ class Erased:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Erased:
-        """From the server's answer."""
+        """Parse the server's response."""
         try:
             return cls(**document)
         except TypeError as error:
-            raise ServerFaultError(f"the server's answer does not say what it erased: {error}", code="bad_answer") from error
+            raise ServerFaultError(f"invalid response to an erasure: {error}", code="bad_answer") from error
 
 
 def hold_of(
     name: str, *, by: str, why: str, decision: str | None, since: datetime | None, until: datetime | None
 ) -> dict[str, object]:
-    """A legal hold as the API takes it."""
+    """A legal hold in the API's form."""
     given = {"decision": decision, "from": since and _moment(since), "to": until and _moment(until)}
     return {"name": name, "by": by, "why": why, **{key: value for key, value in given.items() if value is not None}}
 
@@ -47,7 +47,7 @@ def outcome_of(
     when: datetime | None = None,
     source: str | None = None,
 ) -> dict[str, object]:
-    """The truth about a decision as the API takes it; `when` it became true, in a zone."""
+    """A true outcome in the API's form; `when` it became true, with a time zone."""
     given = {"when": None if when is None else _moment(when), "source": source}
     return {
         "id": id,
@@ -58,17 +58,17 @@ def outcome_of(
 
 
 def recorded_from(document: Mapping[str, Any]) -> int:
-    """How many were recorded."""
+    """The number of recorded annotations in a response."""
     count = document.get("recorded")
     if not isinstance(count, int):
-        raise ServerFaultError("the server's answer does not say what it recorded", code="bad_answer")
+        raise ServerFaultError("invalid response: 'recorded' is not a number", code="bad_answer")
     return count
 
 
 def _moment(when: datetime) -> str:
     if when.tzinfo is None:
         raise InvalidInputError(
-            "the time of an outcome has no zone, and may be any of 24 hours",
-            next_step="say which:  datetime.now(tz=UTC), or .replace(tzinfo=…)",
+            "the time has no time zone",
+            next_step="add one:  datetime.now(tz=UTC), or .replace(tzinfo=…)",
         )
     return when.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -1,6 +1,6 @@
 """`Client`: NumPy in, NumPy out, over HTTP or gRPC, with a deadline on every call.
 
-Picks the transport by the URL's scheme; both give the same answers and the same errors.
+The URL's scheme selects the transport; both return the same answers and raise the same errors.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Client:
         with flyball.Client("http://127.0.0.1:8080", deadline_ms=50) as client:
             client.infer("fraud", {"input": rows})["probabilities"]
 
-    `deadline_ms` bounds each call, repeats included; the server is told what is left of it. `api_key` says who calls, where
-    the server knows its callers; without it the environment's FLYBALL_API_KEY does.
+    `deadline_ms` bounds each call, retries included; the server gets the remaining time. `api_key` authenticates the
+    caller; by default it is FLYBALL_API_KEY from the environment.
     """
 
     def __init__(
@@ -53,10 +53,10 @@ class Client:
             self._begin(url, deadline_ms, _unix_transport(parts.path, connections_max, api_key))
             return
         if parts.scheme not in ("http", "grpc") or not parts.netloc:
-            raise UsageError(f"{url!r} is no address of a server", next_step=_ADDRESS)
+            raise UsageError(f"{url!r} is not a server's address", next_step=_ADDRESS)
         if parts.path.strip("/") or parts.query or parts.fragment:
             extra = url.partition(parts.netloc)[2]
-            raise UsageError(f"{url!r} has {extra!r} after the address, where the client adds paths", next_step=_ADDRESS)
+            raise UsageError(f"{url!r} must not have a path: remove {extra!r}", next_step=_ADDRESS)
         self._begin(url, deadline_ms, _transport(parts.scheme, parts.netloc, connections_max, api_key))
 
     def _begin(self, url: str, deadline_ms: float, transport: HttpTransport | GrpcTransport) -> None:
@@ -76,13 +76,13 @@ class Client:
         deadline_ms: float | None = None,
         id: str | None = None,  # noqa: A002 - the protocol's own name
     ) -> dict[str, Array]:
-        """Run a model. Arrays go as they are; plain lists take the datatype that the model's metadata names.
+        """Run a model. Arrays are sent as they are; lists are converted to the datatype in the model's metadata.
 
-        Strings travel as object or `U` arrays. `outputs` picks some of the model's outputs, else all come.
+        Strings are object or `U` arrays. `outputs` selects outputs; by default all are returned.
         """
         deadline, version = self._deadline(deadline_ms), _version(version)
         if not inputs:
-            raise InvalidInputError("no inputs were given")
+            raise InvalidInputError("no inputs given")
         tensors = [encode(name, self._array(model, version, name, value, deadline)) for name, value in inputs.items()]
         call = InferCall(model, version, tensors, None if outputs is None else list(outputs), id)
         return self._transport.infer(call, deadline)
@@ -97,9 +97,9 @@ class Client:
         timings: bool = False,
         deadline_ms: float | None = None,
     ) -> Decided:
-        """Ask for one decision. Fields that are not as they should be raise `InvalidInputError`; `faults` names each.
+        """Request one decision. Invalid fields raise `InvalidInputError`; `faults` has each of them.
 
-        A retry with the same `idempotency_key` gets the same decision, and counts nothing twice.
+        A retry with the same `idempotency_key` gets the same decision, and is not counted twice.
         """
         call = DecideCall(decision, [plain_row(input)], None, True, idempotency_key, explain, timings)
         return decided_from(self._transport.decide(call, self._deadline(deadline_ms)))
@@ -113,19 +113,21 @@ class Client:
         idempotency_key: str | None = None,
         explain: bool = False,
         timings: bool = False,
-        ways: Sequence[Mapping[str, object] | None] | None = None,
+        forced_routes: Sequence[Mapping[str, object] | None] | None = None,
         deadline_ms: float | None = None,
     ) -> list[DecidedRow]:
-        """Ask for up to 1024 decisions at once. A row that cannot be decided has its own fault, and harms no other.
+        """Request up to 1024 decisions. A row that cannot be decided has its own fault; the others are decided.
 
-        `ways`, for a server that is offline: which way each row is made to go, {"variant": NAME} or {"rules": true}.
+        `forced_routes`, only for offline servers: the route of each row, {"variant": NAME} or {"rules": true}.
         """
         if not 1 <= len(rows) <= ROWS_MAX:
             raise InvalidInputError(f"{len(rows)} rows; allowed: 1 to {ROWS_MAX} at once")
-        for given, what in ((ids, "ids"), (ways, "ways")):
+        for given, what in ((ids, "ids"), (forced_routes, "forced_routes")):
             if given is not None and len(given) != len(rows):
                 raise InvalidInputError(f"{len(given)} {what} for {len(rows)} rows")
-        call = DecideCall(decision, [plain_row(row) for row in rows], ids, False, idempotency_key, explain, timings, ways)
+        call = DecideCall(
+            decision, [plain_row(row) for row in rows], ids, False, idempotency_key, explain, timings, forced_routes
+        )
         return rows_from(self._transport.decide(call, self._deadline(deadline_ms)))
 
     def outcome(
@@ -138,15 +140,15 @@ class Client:
         source: str | None = None,
         deadline_ms: float | None = None,
     ) -> None:
-        """Tell what turned out to be true of a decision; late, and more than once where it changes."""
+        """Record the true outcome of a decision; possibly late and more than once."""
         self.outcomes([outcome_of(decision, id, truth, when=when, source=source)], deadline_ms=deadline_ms)
 
     def outcomes(self, outcomes: Sequence[Mapping[str, object]], *, deadline_ms: float | None = None) -> int:
-        """Tell up to 1024 truths, each {"id", "decision", "truth", "when"?, "source"?}; how many are on the disk now."""
+        """Record up to 1024 true outcomes {"id", "decision", "truth", "when"?, "source"?}; return how many are on disk."""
         if not 1 <= len(outcomes) <= ROWS_MAX:
             raise InvalidInputError(f"{len(outcomes)} outcomes; allowed: 1 to {ROWS_MAX} at once")
         document = {"outcomes": [dict(item) for item in outcomes]}
-        return recorded_from(self._transport.tell("/v1/outcomes", document, self._deadline(deadline_ms)))
+        return recorded_from(self._transport.annotate("/v1/outcomes", document, self._deadline(deadline_ms)))
 
     def override(
         self,
@@ -158,19 +160,19 @@ class Client:
         why: str,
         deadline_ms: float | None = None,
     ) -> None:
-        """Record what a person decided instead, who that was, and why. The outcome must be one of the decision's."""
+        """Record a person's override of a decision, and why. The outcome must be one of the decision's."""
         document = {"id": id, "decision": decision, "outcome": outcome, "by": by, "why": why}
-        recorded_from(self._transport.tell("/v1/overrides", document, self._deadline(deadline_ms)))
+        recorded_from(self._transport.annotate("/v1/overrides", document, self._deadline(deadline_ms)))
 
     def erase(
         self, subject: str, *, by: str, why: str, keys: Sequence[str] = (), deadline_ms: float | None = None
     ) -> Erased:
-        """Delete the key of everything personal about a subject: the value of the decision's key field.
+        """Erase the personal data of a subject, which is the value of the decision's key field.
 
-        What features keep of it is removed too, and of `keys`: further keys of features that are the subject's.
+        Also removes the subject's features, and those of `keys`, further feature keys of the subject.
         """
         document = {"subject": subject, "by": by, "why": why, "keys": list(keys)}
-        return Erased.from_document(self._transport.tell("/v1/erasures", document, self._deadline(deadline_ms)))
+        return Erased.from_document(self._transport.annotate("/v1/erasures", document, self._deadline(deadline_ms)))
 
     def hold(
         self,
@@ -183,33 +185,33 @@ class Client:
         until: datetime | None = None,
         deadline_ms: float | None = None,
     ) -> None:
-        """Order a legal hold: its records stay, and their subjects cannot be erased, until it is released."""
+        """Order a legal hold: until its release, its records are kept and their subjects cannot be erased."""
         document = hold_of(name, by=by, why=why, decision=decision, since=since, until=until)
-        recorded_from(self._transport.tell("/v1/holds", document, self._deadline(deadline_ms)))
+        recorded_from(self._transport.annotate("/v1/holds", document, self._deadline(deadline_ms)))
 
     def release(self, name: str, *, by: str, why: str, deadline_ms: float | None = None) -> None:
-        """End a legal hold."""
+        """Release a legal hold."""
         path, document = f"/v1/holds/{quote(name, safe='')}", {"by": by, "why": why}
-        recorded_from(self._transport.tell(path, document, self._deadline(deadline_ms), "DELETE"))
+        recorded_from(self._transport.annotate(path, document, self._deadline(deadline_ms), "DELETE"))
 
     def holds(self, *, deadline_ms: float | None = None) -> list[dict[str, Any]]:
         """The legal holds in force, oldest first: {"name", "by", "why", "decision", "from", "to", "since"}."""
-        return list(self._transport.tell("/v1/holds", {}, self._deadline(deadline_ms), "GET")["holds"])
+        return list(self._transport.annotate("/v1/holds", {}, self._deadline(deadline_ms), "GET")["holds"])
 
     def seal(self, *, deadline_ms: float | None = None) -> None:
-        """Have the journal's open segment sealed and signed, so that what it holds can be proven to others."""
-        self._transport.tell("/v1/journal/seals", {}, self._deadline(deadline_ms))
+        """Have the server seal and sign the journal's open segment, so that its records can be proven."""
+        self._transport.annotate("/v1/journal/seals", {}, self._deadline(deadline_ms))
 
     def metadata(self, model: str, *, version: str | int | None = None, deadline_ms: float | None = None) -> ModelMetadata:
-        """A model's inputs and outputs, as the server tells them."""
+        """A model's inputs and outputs, from the server."""
         return self._transport.metadata(model, _version(version), self._deadline(deadline_ms))
 
     def ready(self, model: str | None = None, *, version: str | int | None = None, deadline_ms: float | None = None) -> bool:
-        """Whether the server, or one of its models, takes requests. False also where it cannot be reached."""
+        """Whether the server, or one of its models, accepts requests. False if it cannot be reached."""
         return self._transport.ready(model, _version(version), self._deadline(deadline_ms))
 
     def live(self, *, deadline_ms: float | None = None) -> bool:
-        """Whether the server runs. False also where it cannot be reached."""
+        """Whether the server runs. False if it cannot be reached."""
         return self._transport.live(self._deadline(deadline_ms))
 
     def close(self) -> None:
@@ -230,7 +232,7 @@ class Client:
     def _transport(self) -> HttpTransport | GrpcTransport:
         transport = self._open
         if transport is None:
-            raise UsageError("this client was closed", next_step="make another:  flyball.Client(url)")
+            raise UsageError("the client is closed", next_step="create another:  flyball.Client(url)")
         return transport
 
     def _deadline(self, deadline_ms: float | None) -> Deadline:
@@ -239,15 +241,15 @@ class Client:
     def _array(self, model: str, version: str | None, name: str, value: object, deadline: Deadline) -> Array:
         if isinstance(value, np.ndarray):
             return value
-        metadata = self._remembered(model, version, deadline)
+        metadata = self._cached_metadata(model, version, deadline)
         for tensor in metadata.inputs:
             if tensor.name == name:
                 return as_array(value, tensor.datatype)
         names = ", ".join(tensor.name for tensor in metadata.inputs)
         raise InvalidInputError(f"model {model!r} has no input {name!r}; its inputs are {names}")
 
-    def _remembered(self, model: str, version: str | None, deadline: Deadline) -> ModelMetadata:
-        """Asked once for each model: input datatypes are part of what a deployment's callers rely on."""
+    def _cached_metadata(self, model: str, version: str | None, deadline: Deadline) -> ModelMetadata:
+        """The model's metadata, fetched once: a deployment does not change its input datatypes."""
         with self._lock:
             known = self._known.get((model, version))
         if known is None:
@@ -279,7 +281,7 @@ def _version(version: str | int | None) -> str | None:
 
 def _positive(deadline_ms: object) -> float:
     if isinstance(deadline_ms, bool) or not isinstance(deadline_ms, int | float | np.integer | np.floating):
-        raise UsageError(f"a deadline is a number of ms, and {deadline_ms!r} is none")
+        raise UsageError(f"deadline_ms: {deadline_ms!r} is not a number")
     if not 0 < deadline_ms < math.inf:
-        raise UsageError(f"a deadline of {deadline_ms} ms leaves no time for an answer, or no end to the wait")
+        raise UsageError(f"deadline_ms: {deadline_ms} is not allowed; allowed: a finite number above 0")
     return float(deadline_ms)

@@ -1,4 +1,4 @@
-"""The time that one call may take, over all of its attempts, and when another attempt is safe."""
+"""The deadline of one call over all its attempts, and the pause between attempts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ATTEMPTS_MAX = 3
-"""Attempts of one call, the first included: enough for a restart or a burst, too few to be a burst itself."""
+"""Attempts of one call, the first included: enough for a restart or a burst, too few to cause a burst."""
 
 _BACKOFF_S = 0.05
 
@@ -32,21 +32,21 @@ class Deadline:
         return left
 
     def left_ms(self) -> int:
-        """Whole milliseconds left, at least 1: what the server is told."""
+        """Whole milliseconds left, at least 1, for the server."""
         return max(1, int(self.left_s() * 1000))
 
     def allows(self, pause_s: float) -> bool:
-        """Whether there is time for a pause and an attempt after it."""
+        """Whether there is time for a pause and another attempt."""
         return self._end - self._clock() > pause_s
 
     def passed(self) -> DeadlineError:
-        """The error that says so."""
+        """The error of a passed deadline."""
         return DeadlineError(
             f"no answer within {self.total_ms:g} ms",
-            next_step="give more time with deadline_ms, or look at the server's load",
+            next_step="raise deadline_ms, or check the server's load",
         )
 
 
 def pause_before(attempt: int) -> float:
-    """Seconds to wait before an attempt whose forerunner could not connect; attempts count from 1."""
+    """Seconds to wait before an attempt after a failed connection; attempts count from 1."""
     return _BACKOFF_S * float(2 ** (attempt - 2))

@@ -1,4 +1,4 @@
-"""What a decision's answer says, as plain types; read from JSON and from gRPC alike. Must not know transports."""
+"""Decisions and their parts as plain types, from JSON and gRPC. Must not know transports."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ROWS_MAX = 1024
-"""Rows of one request, at most."""
+"""Maximum rows per request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a decision came out as it did; of the model where it has a field, else of a rule."""
+    """A reason of a decision: from the model if it has a field, else from a rule."""
 
     code: str
     text: str | None = None
@@ -26,7 +26,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class UsedModel:
-    """A version of a model that took part."""
+    """A model version used by a decision."""
 
     model: str
     version: str
@@ -35,7 +35,7 @@ class UsedModel:
 
 @dataclass(frozen=True, slots=True)
 class UsedRemedy:
-    """That something failed, at which stage, and what was done instead."""
+    """A fault, its stage, and the remedy applied."""
 
     cause: str
     stage: str
@@ -44,7 +44,7 @@ class UsedRemedy:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """One decision. `repeated`: an earlier request with the same idempotency key was decided so."""
+    """One decision. `repeated` if it was made for an earlier request with the same idempotency key."""
 
     id: str
     decision: str
@@ -65,7 +65,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class DecidedRow:
-    """What became of one row: its decision, or why there is none."""
+    """The result of one row: its decision, or its fault."""
 
     id: str | None
     decided: Decided | None
@@ -83,25 +83,25 @@ class DecideCall:
     idempotency_key: str | None = None
     explain: bool = False
     timings: bool = False
-    ways: Sequence[Mapping[str, object] | None] | None = None
-    """Offline: which way each row is made to go, {"variant": NAME} or {"rules": true}; none: by itself."""
+    forced_routes: Sequence[Mapping[str, object] | None] | None = None
+    """Offline only: the route of each row, {"variant": NAME} or {"rules": true}; None for any."""
 
     def document(self) -> dict[str, Any]:
-        """The request's body, as JSON has it."""
-        asked = {key: True for key in ("explain", "timings") if getattr(self, key)}
+        """The request's JSON body."""
+        options = {key: True for key in ("explain", "timings") if getattr(self, key)}
         if self.single:
-            return {"input": dict(self.rows[0]), **asked}
-        named = zip(self.row_ids(), self.rows, self.ways or [None] * len(self.rows), strict=True)
-        rows = [{"id": name, "input": dict(row), **({"as": dict(way)} if way else {})} for name, row, way in named]
-        return {"rows": rows, **asked}
+            return {"input": dict(self.rows[0]), **options}
+        named = zip(self.row_ids(), self.rows, self.forced_routes or [None] * len(self.rows), strict=True)
+        rows = [{"id": name, "input": dict(row), **({"as": dict(route)} if route else {})} for name, row, route in named]
+        return {"rows": rows, **options}
 
     def row_ids(self) -> Sequence[str]:
-        """The caller's own names of the rows, else their numbers."""
-        return self.ids or [str(place) for place in range(len(self.rows))]
+        """The caller's ids of the rows, else their numbers."""
+        return self.ids or [str(index) for index in range(len(self.rows))]
 
 
 def decided_from(document: Mapping[str, Any], shared: Mapping[str, Any] | None = None) -> Decided:
-    """One decision of an answer; `shared` is what all rows of an answer have in common."""
+    """Parse one decision; `shared` has the fields common to all rows of a response."""
     whole = {**(shared or {}), **document}
     try:
         remedy = whole.get("remedy")
@@ -123,11 +123,11 @@ def decided_from(document: Mapping[str, Any], shared: Mapping[str, Any] | None =
             timings_us=dict(whole.get("timings_us") or {}),
         )
     except (KeyError, TypeError) as error:
-        raise ServerFaultError(f"the server's answer is no decision: {error!r}", code="bad_answer") from error
+        raise ServerFaultError(f"the response is not a decision: {error!r}", code="bad_answer") from error
 
 
 def rows_from(document: Mapping[str, Any]) -> list[DecidedRow]:
-    """The rows of an answer, in the order in which they were sent."""
+    """Parse the rows of a response, in the order sent."""
     shared = {key: value for key, value in document.items() if key != "rows"}
     rows = []
     for item in document.get("rows") or ():

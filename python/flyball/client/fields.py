@@ -1,4 +1,4 @@
-"""A decision's fields as callers have them, to the few forms that cross a wire; the same for both transports."""
+"""Converts a decision's fields to the types that both transports support."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Plain = None | bool | int | float | str
 
 
 def plain_row(row: object) -> dict[str, Plain]:
-    """A row's fields in plain forms; a field that has none is named."""
+    """Convert a row's fields to plain values; raises for a field with an unsupported type."""
     if not isinstance(row, Mapping):
         raise InvalidInputError(
             f"a row is a mapping of fields, not {type(row).__name__}", next_step="for several rows:  client.decide_rows(…)"
@@ -32,17 +32,17 @@ def _plain(name: str, value: object) -> Plain:
             return float(scalar)
         case datetime() if scalar.tzinfo is None:
             raise InvalidInputError(
-                f"field {name!r} is a time without a zone, which may be any of 24 hours",
-                next_step="say which:  datetime.now(tz=UTC), or .replace(tzinfo=…)",
+                f"field {name!r}: the time has no time zone",
+                next_step="add one:  datetime.now(tz=UTC), or .replace(tzinfo=…)",
             )
         case datetime():
             return scalar.isoformat()
-    raise InvalidInputError(f"field {name!r} is of type {type(value).__name__}, which a field cannot have")
+    raise InvalidInputError(f"field {name!r} has the unsupported type {type(value).__name__}")
 
 
 def _sendable(name: str, text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise InvalidInputError(f"field {name!r} is no Unicode text: {error.reason}") from error
+        raise InvalidInputError(f"field {name!r} is not valid Unicode: {error.reason}") from error
     return text

@@ -1,7 +1,7 @@
-"""The V2 protocol over gRPC, tensors raw both ways. Needs the extra: pip install 'flyball[grpc]'.
+"""The V2 protocol over gRPC, with raw tensors in both directions. Needs the extra: pip install 'flyball[grpc]'.
 
-Calls go through `channel.unary_unary`, so only message types are generated. gRPC repeats by itself what never left this
-machine; nothing else is repeated here, because its UNAVAILABLE does not tell whether the server began the work.
+Calls use `channel.unary_unary`, so only message types are generated. gRPC itself retries calls that never left this
+machine; nothing else is retried, because UNAVAILABLE does not say whether the server started the work.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 _SERVICE = "/inference.GRPCInferenceService/"
 _DECISIONS = "/flyball.v1.Decisions/"
 _OPTIONS = [
-    ("grpc.max_send_message_length", -1),  # the server has the limit, and says so
+    ("grpc.max_send_message_length", -1),  # the server enforces the limit
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_reconnect_backoff_ms", 1000),
 ]
 
 
 class GrpcTransport:
-    """One HTTP/2 connection to one server; may be used from many threads."""
+    """One HTTP/2 connection to one server; thread-safe."""
 
     def __init__(self, target: str, api_key: str | None = None) -> None:
         with needing("gRPC needs grpcio and protobuf", extra="grpc"):
@@ -48,14 +48,14 @@ class GrpcTransport:
         self._channel.close()
 
     def live(self, deadline: Deadline) -> bool:
-        """Whether the server answers."""
+        """Whether the server responds."""
         try:
             return bool(self._call("ServerLive", self._messages.ServerLiveRequest(), deadline).live)
         except UnavailableError:
             return False
 
     def ready(self, model: str | None, version: str | None, deadline: Deadline) -> bool:
-        """Whether the server, or one model, takes requests."""
+        """Whether the server, or one model, accepts requests."""
         try:
             if model is None:
                 return bool(self._call("ServerReady", self._messages.ServerReadyRequest(), deadline).ready)
@@ -65,7 +65,7 @@ class GrpcTransport:
             return False
 
     def metadata(self, model: str, version: str | None, deadline: Deadline) -> ModelMetadata:
-        """What the server tells about a model."""
+        """A model's metadata from the server."""
         request = self._messages.ModelMetadataRequest(name=model, version=version or "")
         answer = self._call("ModelMetadata", request, deadline)
         document = {
@@ -78,7 +78,7 @@ class GrpcTransport:
         return ModelMetadata.from_document(document)
 
     def infer(self, call: InferCall, deadline: Deadline) -> dict[str, Array]:
-        """One inference; answers with the outputs by name."""
+        """Run one inference; return the outputs by name."""
         request = self._messages.ModelInferRequest(model_name=call.model, model_version=call.version or "", id=call.id or "")
         for tensor in call.tensors:
             request.inputs.add(name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
@@ -87,21 +87,23 @@ class GrpcTransport:
             request.outputs.add(name=name)
         answer = self._call("ModelInfer", request, deadline)
         if call.id is not None and answer.id != call.id:
-            raise ServerFaultError(f"the answer carries the id {answer.id!r} in place of {call.id!r}", code="bad_answer")
+            raise ServerFaultError(f"the response has the id {answer.id!r} instead of {call.id!r}", code="bad_answer")
         if len(answer.raw_output_contents) != len(answer.outputs):
-            raise ServerFaultError("the answer's outputs are not raw: this server is not supported", code="bad_answer")
+            raise ServerFaultError("the response's outputs are not raw, which is not supported", code="bad_answer")
         pairs = zip(answer.outputs, answer.raw_output_contents, strict=True)
         return {item.name: decode(Tensor(item.name, item.datatype, tuple(item.shape), raw)) for item, raw in pairs}
 
-    def tell(self, path: str, document: Mapping[str, object], deadline: Deadline, method: str = "POST") -> dict[str, Any]:
-        """What is told of decisions goes over HTTP alone."""
+    def annotate(
+        self, path: str, document: Mapping[str, object], deadline: Deadline, method: str = "POST"
+    ) -> dict[str, Any]:
+        """Not supported: annotations need HTTP."""
         del path, document, deadline, method
-        raise UsageError("outcomes and overrides are told over HTTP", next_step="connect to  http://HOST:PORT")
+        raise UsageError("outcomes and overrides need HTTP", next_step="connect to  http://HOST:PORT")
 
     def decide(self, call: DecideCall, deadline: Deadline) -> dict[str, Any]:
-        """One request for decisions; answers with the document that JSON would have."""
-        if call.ways is not None:
-            raise UsageError("rows are made to go a way over HTTP alone", next_step="connect to  unix:/PATH")
+        """Send one request for decisions; return the response in its JSON form."""
+        if call.forced_routes is not None:
+            raise UsageError("forced_routes need HTTP", next_step="connect to  unix:/PATH")
         from flyball.client import _decisions_pb2
 
         request = request_of(call, _decisions_pb2)
@@ -128,7 +130,7 @@ class GrpcTransport:
                 raise deadline.passed() from error
             details = error.details() or ""
             if status == "UNAVAILABLE" and re.search("connect|socket closed", details, re.IGNORECASE):
-                # The status is the same as a draining server's; only gRPC's own texts tell them apart.
+                # A draining server has the same status; only gRPC's message distinguishes them.
                 unreachable = UnreachableError(
                     f"no answer from grpc://{self._target}: {details}",
                     next_step="start a server:  flyball serve MODEL.onnx   or   --decision FILE",

@@ -1,4 +1,4 @@
-"""Decisions over gRPC: messages of proto/decisions.proto to and from the documents that JSON has. Must not know channels."""
+"""Decisions over gRPC: converts messages of proto/decisions.proto to and from their JSON form. Must not know channels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INT64 = 2**63
 
 
 def request_of(call: DecideCall, messages: Any) -> Any:
-    """The request's message. One row goes as a list of one: a status has no room for what is wrong with each field."""
+    """The request's message. One row is sent as a list: a gRPC status has no room for faults of fields."""
     request = messages.DecideRequest(decision=call.decision, explain=call.explain, timings=call.timings)
     ids = [""] if call.single else call.row_ids()
     for name, row in zip(ids, call.rows, strict=True):
@@ -24,7 +24,7 @@ def request_of(call: DecideCall, messages: Any) -> Any:
 
 
 def document_of(answer: Any, *, single: bool) -> dict[str, Any]:
-    """The answer as JSON has it; raises where the only row was not decided."""
+    """The response in its JSON form; raises if the only row was not decided."""
     shared: dict[str, Any] = {
         "decision": answer.decision,
         "document": answer.document,
@@ -38,7 +38,7 @@ def document_of(answer: Any, *, single: bool) -> dict[str, Any]:
     if not single:
         return {**shared, "rows": rows}
     if len(rows) != 1:
-        raise ServerFaultError(f"{len(rows)} rows came back for one", code="bad_answer")
+        raise ServerFaultError(f"the response has {len(rows)} rows instead of one", code="bad_answer")
     if "fault" in rows[0]:
         raise from_problem(500, rows[0]["fault"])
     return {**shared, **rows[0], "id": rows[0]["decision_id"]}
@@ -58,11 +58,11 @@ def _row(item: Any) -> dict[str, Any]:
 
 
 def _decision(decision: Any) -> dict[str, Any]:
-    said = {key: getattr(decision, key) for key in ("band", "score", "route") if decision.HasField(key)}
+    present = {key: getattr(decision, key) for key in ("band", "score", "route") if decision.HasField(key)}
     remedy = decision.remedy
     return {
         "outcome": decision.outcome,
-        **said,
+        **present,
         "scores": dict(decision.scores),
         "reasons": [_reason(item) for item in decision.reasons],
         "remedy": {"cause": remedy.cause, "stage": remedy.stage, "used": remedy.used}
@@ -72,8 +72,8 @@ def _decision(decision: Any) -> dict[str, Any]:
 
 
 def _reason(item: Any) -> dict[str, Any]:
-    said = {key: getattr(item, key) for key in ("text", "field", "contribution") if item.HasField(key)}
-    return {"code": item.code, **said}
+    present = {key: getattr(item, key) for key in ("text", "field", "contribution") if item.HasField(key)}
+    return {"code": item.code, **present}
 
 
 def _fill(fields: Any, row: Mapping[str, object]) -> None:

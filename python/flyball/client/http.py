@@ -1,7 +1,7 @@
-"""The V2 protocol over HTTP/1.1, tensors in the binary extension both ways.
+"""The V2 protocol over HTTP/1.1, with the binary tensor extension in both directions.
 
-An attempt is repeated only where the server cannot have begun the work: no connection could be made, or the server
-refused for load and named a time (503 with Retry-After). Never past the deadline.
+A call is retried only if the server cannot have started the work: the connection failed, or the server shed the request
+and gave a time (503 with Retry-After). Never past the deadline.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _CHUNK_BYTES = 1 << 16
 
 
 class HttpTransport:
-    """A pool of kept-alive connections to one server; may be used from many threads."""
+    """A pool of keep-alive connections to one server; thread-safe."""
 
     def __init__(self, url: str, connections_max: int, unix_path: str | None = None, api_key: str | None = None) -> None:
         self._url = url.rstrip("/")
         self._caller = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
-        # block: more threads than connections wait for one, rather than open and throw away more.
+        # block: extra threads wait for a connection instead of opening and discarding more.
         self._pool = urllib3.PoolManager(num_pools=1, maxsize=connections_max, block=True, retries=False)
         if unix_path is not None:
             self._pool.pool_classes_by_scheme = {"http": pool_to(unix_path)}
@@ -59,21 +59,21 @@ class HttpTransport:
         self._pool.clear()
 
     def live(self, deadline: Deadline) -> bool:
-        """Whether the server answers."""
+        """Whether the server responds."""
         return self._is("/v2/health/live", deadline)
 
     def ready(self, model: str | None, version: str | None, deadline: Deadline) -> bool:
-        """Whether the server, or one model, takes requests."""
+        """Whether the server, or one model, accepts requests."""
         path = "/v2/health/ready" if model is None else f"{_model_path(model, version)}/ready"
         return self._is(path, deadline)
 
     def metadata(self, model: str, version: str | None, deadline: Deadline) -> ModelMetadata:
-        """What the server tells about a model."""
+        """A model's metadata from the server."""
         body, _ = self._call("GET", _model_path(model, version), b"", {}, deadline)
         return ModelMetadata.from_document(_json(body))
 
     def infer(self, call: InferCall, deadline: Deadline) -> dict[str, Array]:
-        """One inference; answers with the outputs by name."""
+        """Run one inference; return the outputs by name."""
         head = json.dumps(_request(call)).encode()
         headers = {"Content-Type": "application/octet-stream", _JSON_LENGTH: str(len(head))}
         body = b"".join([head, *(tensor.raw for tensor in call.tensors)])
@@ -81,12 +81,14 @@ class HttpTransport:
         return _outputs(answer, length, call.id)
 
     def decide(self, call: DecideCall, deadline: Deadline) -> dict[str, Any]:
-        """One request for decisions; answers with its document. A repeat has the same idempotency key."""
+        """Send one request for decisions; return the response. A retry has the same idempotency key."""
         headers = {} if call.idempotency_key is None else {_KEY_HEADER: call.idempotency_key}
         return self._send("POST", f"/v1/decisions/{quote(call.decision, safe='')}", call.document(), headers, deadline)
 
-    def tell(self, path: str, document: Mapping[str, object], deadline: Deadline, method: str = "POST") -> dict[str, Any]:
-        """Something about decisions that were made; answers once it is on the server's disk."""
+    def annotate(
+        self, path: str, document: Mapping[str, object], deadline: Deadline, method: str = "POST"
+    ) -> dict[str, Any]:
+        """Send an annotation; returns once it is on the server's disk."""
         return self._send(method, path, document, {}, deadline)
 
     def _send(
@@ -110,7 +112,7 @@ class HttpTransport:
     def _call(
         self, method: str, path: str, body: bytes, headers: dict[str, str], deadline: Deadline
     ) -> tuple[bytes, int | None]:
-        """Attempts until one is answered; gives the body and the length of its JSON part, where it has others."""
+        """Send with retries; return the body and the length of its JSON part, if it has others."""
         for attempt in range(1, ATTEMPTS_MAX + 1):
             try:
                 return self._attempt(method, path, body, headers, deadline)
@@ -153,7 +155,7 @@ class HttpTransport:
         except HTTPError as error:
             raise _broke(self._url, error) from error
         finally:
-            # A connection with half an answer in it is of no more use; its place in the pool is, and closing keeps that.
+            # A connection with half a response cannot be reused; closing it keeps its slot in the pool.
             if not response.closed:
                 response.close()
             response.release_conn()
@@ -174,7 +176,7 @@ class HttpTransport:
 
 
 def _read(response: urllib3.BaseHTTPResponse, deadline: Deadline) -> bytes:
-    """The whole body; a server that trickles it cannot stretch the deadline by more than one wait."""
+    """Read the whole body; a slow server cannot exceed the deadline by more than one wait."""
     parts: list[bytes] = []
     while True:
         left = deadline.left_s()
@@ -213,23 +215,23 @@ def _request(call: InferCall) -> dict[str, Any]:
 
 
 def _outputs(body: bytes, json_length: int | None, request_id: str | None) -> dict[str, Array]:
-    """The answer's outputs: raw where they say their size, else from JSON; servers may mix both."""
+    """The response's outputs: raw if they have a size, else from JSON; servers may mix both."""
     end = len(body) if json_length is None else json_length
     document = _json(body[:end])
     if request_id is not None and document.get("id") != request_id:
         raise ServerFaultError(
-            f"the answer carries the id {document.get('id')!r} in place of {request_id!r}", code="bad_answer"
+            f"the response has the id {document.get('id')!r} instead of {request_id!r}", code="bad_answer"
         )
     arrays = {}
-    place = end
+    offset = end
     for item in document.get("outputs") or []:
         name, datatype, shape = item["name"], item["datatype"], tuple(item["shape"])
         size = (item.get("parameters") or {}).get("binary_data_size")
         if size is None:
             arrays[name] = decode_data(name, datatype, shape, item.get("data"))
         else:
-            arrays[name] = decode(Tensor(name, datatype, shape, body[place : place + size]))
-            place += size
+            arrays[name] = decode(Tensor(name, datatype, shape, body[offset : offset + size]))
+            offset += size
     return arrays
 
 
@@ -237,9 +239,9 @@ def _json(body: bytes) -> dict[str, Any]:
     try:
         document = json.loads(body)
     except ValueError as error:
-        raise ServerFaultError(f"the server's answer is not JSON: {error}", code="bad_answer") from error
+        raise ServerFaultError(f"the response is not JSON: {error}", code="bad_answer") from error
     if not isinstance(document, dict):
-        raise ServerFaultError("the server's answer is not a JSON object", code="bad_answer")
+        raise ServerFaultError("the response is not a JSON object", code="bad_answer")
     return document
 
 
@@ -251,7 +253,7 @@ def _refusal(status: int, content: bytes, headers: Mapping[str, str]) -> Flyball
 
 
 def _error_text(body: bytes) -> str:
-    """The text of {"error": text}; other servers' bodies as they are, cut to a readable length."""
+    """The text of {"error": text}; else the body, truncated."""
     try:
         document = json.loads(body)
     except ValueError:
@@ -265,11 +267,11 @@ def _seconds(retry_after: str | None) -> float | None:
     try:
         return max(0.0, float(retry_after)) if retry_after is not None else None
     except ValueError:
-        return None  # the form with a date: no server of this protocol sends it
+        return None  # an HTTP date: no server of this protocol sends one
 
 
 def _broke(url: str, error: Exception) -> UnreachableError:
     return UnreachableError(
-        f"the connection to {url} broke before the answer came: {plain_cause(error)}",
-        next_step="the request may have been served; send it again only if that does no harm",
+        f"the connection to {url} broke before the response: {plain_cause(error)}",
+        next_step="the request may have been served; retry only if that is safe",
     )

@@ -1,4 +1,4 @@
-"""What a server tells about a model."""
+"""A model's metadata as the server returns it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ModelMetadata:
 
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> ModelMetadata:
-        """Read the V2 JSON form; the gRPC message is brought to it first."""
+        """Parse the V2 JSON form; gRPC messages are converted to it first."""
         return cls(
             name=document["name"],
             versions=tuple(document.get("versions") or ()),

@@ -1,4 +1,4 @@
-"""HTTP over a Unix socket: urllib3's pool with connections that are made to a path."""
+"""HTTP over a Unix socket: a urllib3 pool that connects to a path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib3.exceptions import NewConnectionError
 
 
 def pool_to(path: str) -> type[HTTPConnectionPool]:
-    """A pool class whose connections all lead to one socket, whatever the host is called."""
+    """A pool class that connects to one socket, whatever the host's name."""
 
     class ToPath(HTTPConnection):
         def _new_conn(self) -> socket.socket:

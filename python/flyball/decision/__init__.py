@@ -1,1 +1,1 @@
-"""Decisions: written, compiled, fitted, run in this process and scored. What they mean is evaluated in Rust alone."""
+"""Decisions: specs, compiling, fitting, local runs and scoring. Only the Rust side evaluates them."""

@@ -1,6 +1,6 @@
-"""Lists of rows to a private server, several at a time: nobody waits for an answer here, so a busy server is asked again.
+"""Bulk calls to a private server: concurrent, and retried while the server is busy.
 
-Must not know what the rows are of.
+Must not know the rows.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _ATTEMPTS_MAX = 100
 _PAUSE_S = 0.05
 
 
-def patiently(ask: Callable[[], Answer]) -> Answer:
-    """What a call answers, made again while the server refuses for load."""
+def retry_when_busy(call: Callable[[], Answer]) -> Answer:
+    """Make a call, and retry it while the server sheds load."""
     for attempt in range(_ATTEMPTS_MAX):
         try:
-            return ask()
+            return call()
         except OverloadedError as error:
             if attempt == _ATTEMPTS_MAX - 1:
                 raise
@@ -36,16 +36,16 @@ def patiently(ask: Callable[[], Answer]) -> Answer:
     raise AssertionError("the last attempt returns or raises")
 
 
-def in_order(items: Iterable[Item], ask: Callable[[Item], Answer]) -> Iterator[tuple[Item, Answer]]:
-    """Items with their answers, in their order; a bounded number of them is on its way at once."""
+def in_order(items: Iterable[Item], call: Callable[[Item], Answer]) -> Iterator[tuple[Item, Answer]]:
+    """Yield items with their answers, in order; a bounded number of calls runs concurrently."""
     from flyball.native.machine import machine
 
     connections = 2 * machine().lanes
-    pool = ThreadPoolExecutor(connections, thread_name_prefix="ask")
+    pool = ThreadPoolExecutor(connections, thread_name_prefix="bulk")
     try:
         waiting: deque[tuple[Item, Any]] = deque()
         for item in items:
-            waiting.append((item, pool.submit(ask, item)))
+            waiting.append((item, pool.submit(call, item)))
             if len(waiting) > 2 * connections:
                 first, answer = waiting.popleft()
                 yield first, answer.result()

@@ -1,4 +1,4 @@
-"""`Decision`: written in YAML or in Python, checked with every fault at its line, and run in this process."""
+"""`Decision`: written in YAML or Python, checked with faults at their lines, and run in this process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from flyball.decision.spec.faults import Origin
-from flyball.decision.spec.read import made, read_spec, read_text
+from flyball.decision.spec.read import read_spec, read_text, validated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ class Decision:
     """
 
     def __init__(self, *, base: str | Path = ".", **parts: Any) -> None:
-        self._begin(made(_unwrapped(parts), Origin()), Path(base), Origin())
+        self._begin(validated(_unwrapped(parts), Origin()), Path(base), Origin())
 
     def _begin(self, spec: Spec, base: Path, origin: Origin) -> None:
         self.spec = spec
@@ -43,13 +43,13 @@ class Decision:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """From a YAML or JSON file. Raises with all faults of its shape; `check` finds those of its meaning."""
+        """Load from a YAML or JSON file. Raises with all faults of its structure; `check` finds all others."""
         path = Path(path)
         return cls._of(*read_spec(path), path.parent)
 
     @classmethod
     def from_yaml(cls, text: str, *, base: str | Path = ".") -> Self:
-        """From the text of such a file."""
+        """Load from YAML text."""
         return cls._of(*read_text(text, Path("decision.yaml")), Path(base))
 
     @classmethod
@@ -60,29 +60,29 @@ class Decision:
 
     @property
     def name(self) -> str:
-        """What callers ask for."""
+        """The name that callers use."""
         return self.spec.decision
 
     def with_(self, **parts: Any) -> Self:
-        """The same with some keys replaced."""
+        """A copy with some keys replaced."""
         kept = {name: getattr(self.spec, name) for name in self.spec.model_fields_set}
         whole = {**kept, **_unwrapped(parts)}
-        return self._of(made(whole, self._origin), self._origin, self.base)
+        return self._of(validated(whole, self._origin), self._origin, self.base)
 
     def check(self) -> Checked:
-        """Everything that can be known before it runs; raises with every fault, line by line."""
+        """Compile and check it without running it; raises with every fault and its line."""
         from flyball.decision.compile.check import check
 
         return check(self.spec, self.base, self._origin)
 
     def warnings(self, file: str | Path = "SPEC") -> list[LineFault]:
-        """What is sound and may still surprise, each at its line; `file` is what commands in it call this decision."""
+        """Warnings about valid but surprising settings, with lines; `file` is its name in suggested commands."""
         from flyball.decision.compile.warnings import warnings_of
 
         return warnings_of(self.spec, self.check().compiled, self._origin, file)
 
     def bundle(self) -> Bundle:
-        """The Snapshot that serves this decision alone."""
+        """A Snapshot that serves only this decision."""
         from flyball.decision.compile.bundle import bundle_of
 
         return bundle_of([self.check().compiled])
@@ -95,7 +95,7 @@ class Decision:
         explain: bool = False,
         timings: bool = False,
     ) -> Decided:
-        """Decide in this process, by the same walk as a server's; the first call starts it."""
+        """Decide in this process with the server's code; the first call starts a local server."""
         return self._running().client.decide(
             self.name, input, idempotency_key=idempotency_key, explain=explain, timings=timings
         )
@@ -105,13 +105,13 @@ class Decision:
         return self._running().client.decide_rows(self.name, rows, explain=explain)
 
     def to_yaml(self) -> str:
-        """Text that loads as an equal decision."""
+        """YAML that loads as an equal decision."""
         from flyball.decision.spec.write import yaml_of
 
         return yaml_of(self.spec)
 
     def close(self) -> None:
-        """End what `decide` started; it starts again when it is needed."""
+        """Stop the local server; `decide` starts it again."""
         with self._lock:
             server, self._server = self._server, None
         if server is not None:
@@ -148,5 +148,5 @@ class Decision:
 
 
 def _unwrapped(parts: dict[str, Any]) -> dict[str, Any]:
-    """None means that a key is left out, as in YAML."""
+    """Remove keys that are None: they are omitted, as in YAML."""
     return {name: value for name, value in parts.items() if value is not None}

@@ -1,6 +1,6 @@
-"""A decision in this process: the same server and the same API as anywhere, on a private Unix socket.
+"""Runs decisions in this process: the same server and API as elsewhere, on a private Unix socket.
 
-There is no second way to decide. Must not know how decisions are written.
+There is no second implementation. Must not know how decisions are written.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _running: weakref.WeakSet[LocalServer] = weakref.WeakSet()
 
 
 class LocalServer:
-    """A data plane of this process that nobody else can reach; close it, or let the process end."""
+    """A private data plane in this process; close it, or let the process end."""
 
     def __init__(self, bundle: Bundle, *, deadline_ms: float = 60_000, journal: bool = False, **settings: object) -> None:
-        """`settings` are those of the server configuration, beside where it listens; a `journal` goes when it is closed."""
+        """`settings` are further keys of the server configuration; a `journal` is deleted on close."""
         from flyball.client import Client
         from flyball.native.server import Server
 
@@ -50,7 +50,7 @@ class LocalServer:
         _running.add(self)
 
     def close(self) -> None:
-        """End it; requests in flight are answered first."""
+        """Drain and stop it."""
         with self._lock:
             server, self._server = getattr(self, "_server", None), None
         if getattr(self, "client", None) is not None:
@@ -61,7 +61,7 @@ class LocalServer:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def acks(self) -> list[Ack]:
-        """What became of each deployment."""
+        """The state of each deployment."""
         return self._server.acks() if self._server else []
 
     def _refuse_if_not_served(self) -> None:
@@ -73,12 +73,12 @@ class LocalServer:
 def _config(address: str, settings: dict[str, object]) -> ServerConfig:
     from flyball.documents.config.server import ServerConfig
 
-    # Whoever made the bundle is this process: there is nobody else to sign for.
+    # This process made the bundle, so no signature is needed.
     return ServerConfig.model_validate({"listen": [address], "log": "error", "unsigned": "allow", **settings})
 
 
 def _started(config: ServerConfig, bundle: Bundle, kind: type[Server]) -> Server:
-    """The threads of the data plane inherit a mask without signals: those stay this process's own business."""
+    """Start the server with signals blocked: its threads inherit the mask, so this process keeps its signals."""
     if threading.current_thread() is not threading.main_thread():
         return kind(config, bundle.to_bytes())
     before = signal.pthread_sigmask(signal.SIG_BLOCK, set(signal.valid_signals()))

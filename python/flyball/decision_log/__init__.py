@@ -1,4 +1,4 @@
-"""The decision log, read: typed records, queries, proofs. Writing it is the data plane's.
+"""Reads the decision log: typed records, queries, proofs. The data plane writes it.
 
 Must not know the command line.
 """

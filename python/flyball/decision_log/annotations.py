@@ -1,4 +1,4 @@
-"""Tells outcomes and overrides: through a running server, or straight into a journal that none holds.
+"""Records outcomes and overrides: through a running server, or directly in a journal that no server uses.
 
 Must not know the command line.
 """
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     Json = dict[str, Any]
 
 
-_AT_ONCE = 200  # a server reads 256 KiB of them at once, and a source may be long
+_CHUNK = 200  # a server reads at most 256 KiB per request, and a source may be long
 
 
-def tell_outcomes(
+def record_outcomes(
     outcomes: Sequence[Json],
     *,
     url: str | None,
     folder: Path,
     kek: str | None = None,
     key: Path | None = None,
-    told: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Outcomes {"id", "decision", "truth", "when"?, "source"?}; how many are on the disk."""
+    """Record outcomes {"id", "decision", "truth", "when"?, "source"?}; return how many are on disk."""
     done = 0
     for some in _chunks(outcomes):
         if url is not None:
@@ -42,12 +42,12 @@ def tell_outcomes(
                 done += client.outcomes(some)
         else:
             done += _append(folder, kek, key, [{"kind": "outcome", **item, **_when_ns(item)} for item in some])
-        if told is not None:
-            told(done, len(outcomes))
+        if progress is not None:
+            progress(done, len(outcomes))
     return done
 
 
-def tell_override(
+def record_override(
     decision: str,
     decision_id: str,
     outcome: str,
@@ -59,19 +59,19 @@ def tell_override(
     kek: str | None = None,
     key: Path | None = None,
 ) -> None:
-    """What a person decided instead."""
+    """Record a person's override of a decision."""
     if url is not None:
         from flyball.client import Client
 
         with Client(url) as client:
             client.override(decision, decision_id, outcome, by=by, why=why)
         return
-    told = {"id": decision_id, "decision": decision, "outcome": outcome, "by": by, "why": why}
-    _append(folder, kek, key, [{"kind": "override", **told}])
+    override = {"id": decision_id, "decision": decision, "outcome": outcome, "by": by, "why": why}
+    _append(folder, kek, key, [{"kind": "override", **override}])
 
 
 def seal(url: str) -> bool:
-    """Have the server that writes the journal seal its open segment; false: it is one that seals in its own time only."""
+    """Have the server seal its open segment; False if it does not support that."""
     from flyball.client import Client
 
     with Client(url) as client, suppress(NotFoundError):
@@ -81,7 +81,7 @@ def seal(url: str) -> bool:
 
 
 def outcome_document(decision: str, decision_id: str, truth: Any, when: str | None, source: str | None) -> Json:
-    """One outcome of a command or a file."""
+    """Build one outcome from a command or a file."""
     document: Json = {"id": checked_id(decision_id), "decision": decision, "truth": truth}
     if when:
         document["when"] = _rfc3339(instant(when))
@@ -89,20 +89,20 @@ def outcome_document(decision: str, decision_id: str, truth: Any, when: str | No
 
 
 def checked_id(text: str) -> str:
-    """A decision's id, in its usual form."""
+    """Parse a decision's id into its canonical form."""
     try:
         return str(UUID(text.strip()))
     except ValueError as error:
-        raise InvalidInputError(f"{text!r} is no decision id", next_step="ids are in:  flyball decisions query") from error
+        raise InvalidInputError(f"{text!r} is not a decision id", next_step="list ids:  flyball decisions query") from error
 
 
 def _rfc3339(unix_ns: int) -> str:
-    """As the API takes it, to the microsecond."""
+    """The API's format, to the microsecond."""
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=unix_ns // 1000)).isoformat().replace("+00:00", "Z")
 
 
 def _when_ns(item: Json) -> Json:
-    """As the log has it."""
+    """The log's format, ns since 1970."""
     return {} if item.get("when") is None else {"when": instant(item["when"])}
 
 
@@ -116,5 +116,5 @@ def _append(folder: Path, kek: str | None, key: Path | None, events: Sequence[Js
 
 
 def _chunks(items: Sequence[Json]) -> Iterator[Sequence[Json]]:
-    for start in range(0, len(items), _AT_ONCE):
-        yield items[start : start + _AT_ONCE]
+    for start in range(0, len(items), _CHUNK):
+        yield items[start : start + _CHUNK]

@@ -1,4 +1,4 @@
-"""Records as CloudEvents 1.0: in flyball's own shape, or in that of KServe's inference logger. Nothing personal goes out.
+"""Converts records to CloudEvents 1.0, in flyball's or KServe's format, without personal data.
 
 Pure functions over records. Must not know where events are sent.
 """
@@ -16,7 +16,7 @@ _OURS = ("personal", "personal_fields", "personal_features", "personal_values")
 
 
 def flyball_events(node: str, record: dict[str, Any]) -> list[dict[str, Any]]:
-    """One event for each record."""
+    """One event per record."""
     left_out = (*_OURS, *record.get("personal_values", ()))
     data = {name: value for name, value in record.items() if name not in left_out}
     if "input" in record:
@@ -29,7 +29,7 @@ def flyball_events(node: str, record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def kserve_events(node: str, record: dict[str, Any]) -> list[dict[str, Any]]:
-    """Two events for each decision, a request and a response with one id, as KServe's logger sends; none for the rest."""
+    """A request and a response event with the same id per decision, as KServe's logger sends; none for other records."""
     if record["kind"] != "decision":
         return []
     answered = {name: record.get(name) for name in ("outcome", "score", "band", "reasons", "route", "variant")}
@@ -43,7 +43,7 @@ def kserve_events(node: str, record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def batch_of(events: list[dict[str, Any]]) -> bytes:
-    """A body of `application/cloudevents-batch+json`."""
+    """Encode a body of `application/cloudevents-batch+json`."""
     return json.dumps(events, ensure_ascii=False, separators=(",", ":")).encode()
 
 

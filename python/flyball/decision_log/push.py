@@ -1,7 +1,6 @@
-"""Sends the durable log to a receiver of CloudEvents over HTTP, at least once: the position is stored after each answer.
+"""Sends durable records as CloudEvents over HTTP, at least once: the position is stored after each response.
 
-It reads the log's files beside the server, so that a receiver that lags, fails or is gone never reaches a request. Must
-not know what an event looks like inside.
+Reads the log's files, so that a slow or failing receiver never affects a request. Must not know the format of events.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _BODY_BYTES_MAX = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """Where events go, and how much patience there is: for one answer, and until it is given up as dead."""
+    """The receiver's URL, and its timeouts: for one response, and for one batch with retries."""
 
     url: str
     timeout_s: float = 10.0
@@ -48,29 +47,29 @@ class Receiver:
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise UsageError(f"{self.url!r} is no address to send events to", next_step="write http://HOST:PORT/PATH")
+            raise UsageError(f"--to: {self.url!r} is not an http or https URL", next_step="write http://HOST:PORT/PATH")
 
 
 class Position:
-    """Which record is to be sent next, in `state/`; on the disk before the next batch is sent."""
+    """The next record to send, stored in `state/`; on disk before the next batch is sent."""
 
     def __init__(self, journal: Path, receiver: Receiver, name: str | None) -> None:
         label = name or hashlib.sha256(receiver.url.encode()).hexdigest()[:12]
         if not label.replace("-", "").replace("_", "").isalnum():
-            raise UsageError(f"{label!r} is no name for a position", next_step="use letters, digits, - and _")
+            raise UsageError(f"--name: {label!r} is not valid", next_step="use letters, digits, - and _")
         self._path = journal / "state" / f"push-{label}.json"
         stored = read_json(self._path)
         self.next_seq = int(stored["next_seq"]) if stored else 0
 
     def store(self, next_seq: int) -> None:
-        """Everything before is delivered."""
+        """Store that all records before are delivered."""
         self.next_seq = next_seq
         write_json(self._path, {"next_seq": next_seq})
 
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What a push came to."""
+    """The result of a push."""
 
     records: int
     events: int
@@ -85,11 +84,11 @@ def push(
     batch: int = 100,
     name: str | None = None,
     follow: bool = False,
-    told: Callable[[int], None] | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> Pushed:
-    """Sends what was not delivered yet, then what comes, if it is to `follow`. `told` hears the number of records so far.
+    """Send undelivered records, then new ones with `follow`; `progress` gets the number of records so far.
 
-    It may be ended at any point: what was answered by then is not sent again, all else is.
+    It may be interrupted at any point: acknowledged records are not sent again, all others are.
     """
     position, node, log = Position(journal, receiver, name), _node(journal), WholeLog(journal)
     records = events = 0
@@ -101,8 +100,8 @@ def push(
                     sender.send(batch_of(chunk.events), chunk.first_seq)
                 position.store(chunk.next_seq)
                 records, events = records + chunk.records, events + len(chunk.events)
-                if told is not None:
-                    told(records)
+                if progress is not None:
+                    progress(records)
             if not follow:
                 return Pushed(records, events, position.next_seq)
             time.sleep(_FOLLOW_S)
@@ -111,7 +110,7 @@ def push(
 def _node(journal: Path) -> str:
     document = read_json(journal / "node.json")
     if document is None:
-        raise UsageError(f"{journal} is no journal", next_step="say where it is:  --journal FOLDER")
+        raise UsageError(f"{journal} is not a journal", next_step="give its folder:  --journal FOLDER")
     return str(document["node"])
 
 
@@ -122,22 +121,22 @@ def _undelivered(log: WholeLog, next_seq: int) -> Iterator[dict[str, Any]]:
         raise EvidenceError(
             f"records {max(next_seq, lost[0].first_seq)} to {lost[-1].next_seq - 1} were removed before they were sent",
             code="push_behind",
-            next_step="take another --name to begin with what is there",
+            next_step="give another --name to start with the oldest remaining record",
         )
     return _consecutive(log.records(next_seq, durable_only=True), next_seq, gone)
 
 
 def _consecutive(records: Iterator[dict[str, Any]], next_seq: int, gone: list[Retired]) -> Iterator[dict[str, Any]]:
-    """The same; a record that is passed over would never be sent. Whoever begins anew begins with what is not gone."""
+    """Yield the records; raises on a gap, whose records would never be sent. Removed segments are no gap."""
     for record in records:
         for entry in gone:
             if entry.first_seq <= next_seq < entry.next_seq:
                 next_seq = entry.next_seq
         if next_seq and record["seq"] != next_seq:
             raise EvidenceError(
-                f"record {next_seq} is not there, and {record['seq']} is",
+                f"record {next_seq} is missing; the next one is {record['seq']}",
                 code="push_behind",
-                next_step="see what is wrong:  flyball decisions verify",
+                next_step="see all findings:  flyball decisions verify",
             )
         next_seq = record["seq"] + 1
         yield record
@@ -152,20 +151,20 @@ class _Batch:
 
 
 def _batches(records: Iterator[dict[str, Any]], node: str, shape: Shape, most: int) -> Iterator[_Batch]:
-    """Bounded by records and by bytes; one record that is longer than that goes alone."""
+    """Batches limited by records and bytes; a record over the byte limit is sent alone."""
     left = list(islice(records, most))
     while left:
         events: list[dict[str, Any]] = []
-        length, taken = 0, 0
+        length, count = 0, 0
         for record in left:
             made = shape(node, record)
             length += len(batch_of(made))
-            if taken and length > _BODY_BYTES_MAX:
+            if count and length > _BODY_BYTES_MAX:
                 break
             events += made
-            taken += 1
-        yield _Batch(events, taken, left[0]["seq"], left[taken - 1]["seq"] + 1)
-        left = left[taken:] + list(islice(records, taken))
+            count += 1
+        yield _Batch(events, count, left[0]["seq"], left[count - 1]["seq"] + 1)
+        left = left[count:] + list(islice(records, count))
 
 
 class _Sender:
@@ -173,7 +172,7 @@ class _Sender:
         self._pool, self._receiver = pool, receiver
 
     def send(self, body: bytes, first_seq: int) -> None:
-        """Until it is taken; refused, or silent for too long, raises. What was delivered before stays delivered."""
+        """Send a batch, with retries; raises if it is refused or times out."""
         headers = {"Content-Type": f"{BATCH}; charset=utf-8", **self._receiver.headers}
         begun, attempt = time.monotonic(), 0
         while True:
@@ -183,15 +182,15 @@ class _Sender:
             pause = min(_PAUSE_S_MAX, max(_PAUSE_S * 2 ** min(attempt, 16), after_s))
             if time.monotonic() - begun + pause > self._receiver.give_up_s:
                 raise UnavailableError(
-                    f"{self._receiver.url} did not take record {first_seq} in {attempt + 1} attempts: {reason}",
+                    f"{self._receiver.url} did not accept record {first_seq} in {attempt + 1} attempts: {reason}",
                     code="receiver_unavailable",
-                    next_step="nothing is lost: run it again, and it goes on from there",
+                    next_step="nothing is lost: run it again, and it continues there",
                 )
             time.sleep(pause)
             attempt += 1
 
     def _attempt(self, body: bytes, headers: dict[str, str], first_seq: int) -> tuple[str | None, float]:
-        """Why it was not taken, and how long the receiver asks to wait; none: it was."""
+        """Return why it was not accepted (None if it was), and the receiver's Retry-After in seconds."""
         try:
             response = self._pool.request(
                 "POST", self._receiver.url, body=body, headers=headers, redirect=False,
@@ -208,15 +207,15 @@ class _Sender:
         text = answer.decode("utf-8", "replace").strip()
         if response.status not in _RETRIED:
             raise RefusedError(
-                f"{self._receiver.url} refuses the batch from record {first_seq} on with {response.status}: {text[:200]}",
+                f"{self._receiver.url} refused the batch from record {first_seq} with {response.status}: {text[:200]}",
                 code="receiver_refused",
-                next_step="nothing is lost: mend the receiver, and run it again",
+                next_step="nothing is lost: fix the receiver, and run it again",
             )
-        return f"it answered {response.status} {text[:200]}".strip(), _seconds(response.headers.get("Retry-After"))
+        return f"response {response.status} {text[:200]}".strip(), _seconds(response.headers.get("Retry-After"))
 
 
 def _seconds(retry_after: str | None) -> float:
     try:
         return max(0.0, float(retry_after or 0))
     except ValueError:
-        return 0.0  # the form with a date: the usual pause will do
+        return 0.0  # an HTTP date: use the usual pause

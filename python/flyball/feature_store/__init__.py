@@ -1,4 +1,4 @@
-"""Stores of features: filled from files of rows, and looked at. What reads them while a request waits is Rust.
+"""Fills and inspects feature stores. Rust reads them during requests.
 
 Must not know decisions nor the command line.
 """

@@ -1,4 +1,4 @@
-"""Fills a set of features from a file of rows: one row, one record. Must not know the command line."""
+"""Fills a feature set from a file, one record per row. Must not know the command line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BATCH_ROWS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What a push came to."""
+    """The result of a push."""
 
     rows: int
     bytes: int
@@ -41,11 +41,11 @@ def push(
     *,
     columns: list[str] | None = None,
     expire_s: int | None = None,
-    told: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Pushed:
-    """Every row of the file as a record under its key. A store has the new set whole or, where anything fails, not at all.
+    """Store every row of the file as a record under its key. The new set replaces the old one atomically.
 
-    `columns` are the record's fields; by default all but the key. `told` hears how many rows are done, of how many.
+    `columns` are the record's fields; by default all but the key. `progress` receives the rows done and their total.
     """
     rows = open_rows(path)
     if not rows.count:
@@ -54,18 +54,18 @@ def push(
     convert = _converters(rows, fields)
     options = {**target.options(set_name), "expire_s": expire_s}
     records = (_record(row, key, fields, convert) for row in _all(rows))
-    return Pushed(**features.push_features(options, _batches(records, rows.count, told)))
+    return Pushed(**features.push_features(options, _batches(records, rows.count, progress)))
 
 
 def _batches(
-    records: Iterator[tuple[str, dict[str, Cell]]], total: int, told: Callable[[int, int], None] | None
+    records: Iterator[tuple[str, dict[str, Cell]]], total: int, progress: Callable[[int, int], None] | None
 ) -> Iterator[bytes]:
     done = 0
     while batch := list(islice(records, _BATCH_ROWS)):
         yield json.dumps(batch, ensure_ascii=False, allow_nan=False).encode()
-        done += len(batch)  # whoever asks for the next one has written this one
-        if told is not None:
-            told(done, total)
+        done += len(batch)  # the consumer requests the next batch after writing this one
+        if progress is not None:
+            progress(done, total)
 
 
 def _all(rows: RowsFile) -> Iterator[Record]:
@@ -81,12 +81,12 @@ def _fields(path: Path, rows: RowsFile, key: str, columns: list[str] | None) -> 
             raise RefusedError(f"{path} has no column {name!r}", next_step=f"its columns are {', '.join(names)}")
     fields = columns if columns is not None else [name for name in names if name != key]
     if not fields:
-        raise RefusedError(f"{path} has only the key; a record without fields says nothing")
+        raise RefusedError(f"{path} has only the key column; a record needs at least one field")
     return fields
 
 
 def _converters(rows: RowsFile, fields: list[str]) -> dict[str, Callable[[str], Cell]]:
-    """How the cells of CSV are read: a column is of numbers only if all of it is, so that codes like 0123 stay texts."""
+    """Converters for CSV cells: a column is numeric only if all of it is, so that codes like 0123 stay text."""
     kinds: dict[str, list[Callable[[str], Cell]]] = {name: [_whole, _number, _truth] for name in fields}
     for row in _all(rows):
         for name in fields:
@@ -126,7 +126,7 @@ def _record(
     record: dict[str, Cell] = {}
     for field in fields:
         cell = row.cells.get(field)
-        # What is not known is left out: a record has no nulls.
+        # Missing values are omitted: a record has no nulls.
         value = _plain(cell, row.at, field)
         if isinstance(value, Untyped):
             value = convert[field](value) if value else None
@@ -140,7 +140,7 @@ def _plain(cell: Any, at: str, field: str) -> Cell:
         case float() if math.isnan(cell):
             return None
         case float() if math.isinf(cell):
-            raise RefusedError(f"{at}: {field} is infinite; leave it out where it is not known")
+            raise RefusedError(f"{at}: {field} is infinite; leave unknown values empty")
         case None | bool() | int() | float() | str():
             return cell
         case decimal.Decimal():

@@ -1,4 +1,4 @@
-"""Where features are kept: a Redis, or the file of an embedded store."""
+"""The location of features: a Redis, or the file of an embedded store."""
 
 from __future__ import annotations
 
@@ -17,33 +17,35 @@ _NEXT = "name redis://HOST:PORT, or a file that ends with .redb"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Just one of a Redis and a store's file. The address may have a password: it is not shown."""
+    """Exactly one of a Redis address and a store's file. The address may contain a password: it is not printed."""
 
     redis: str | None = None
     store: Path | None = None
 
     @classmethod
     def parse(cls, text: str) -> Target:
-        """An address or a path, as the command line has it."""
+        """Parse an address or a path."""
         if text.startswith(_SCHEMES):
             return cls(redis=text)
         if text.startswith("rediss://"):
-            raise UsageError("rediss:// needs TLS, which features do not have yet", next_step="use redis:// by a tunnel")
+            raise UsageError("rediss:// is not supported: features have no TLS", next_step="use redis:// through a tunnel")
         if "://" not in text and text.endswith(".redb"):
             return cls(store=Path(text))
         shown = text.partition("://")[0] + "://…" if "://" in text else text
-        raise UsageError(f"{shown} is no place for features", next_step=_NEXT)
+        raise UsageError(f"{shown} is not a feature store", next_step=_NEXT)
 
     @classmethod
     def of_environment(cls, name: str) -> Target:
-        """The same, from a variable: an address with a password does not belong on a command line."""
+        """Parse an environment variable: an address with a password does not belong on a command line."""
         text = os.environ.get(name)
         if not text:
-            raise UsageError(f"the environment has no {name}", next_step=f"export {name}=redis://user:password@host:6379")
+            raise UsageError(
+                f"environment variable {name} is not set", next_step=f"export {name}=redis://user:password@host:6379"
+            )
         return cls.parse(text)
 
     def options(self, set_name: str) -> dict[str, Any]:
-        """As the native side wants it."""
+        """Options for the native side."""
         if self.redis is not None:
             return {"set": set_name, "redis": self.redis}
         return {"set": set_name, "store": str(self.store)}
@@ -52,12 +54,12 @@ class Target:
         if self.redis is None:
             return str(self.store)
         scheme, _, rest = self.redis.partition("://")
-        # A socket's address may have a password behind the question mark.
+        # A socket's address may have a password after the question mark.
         return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}"
 
 
 def get(target: Target, set_name: str, key: str) -> dict[str, Any] | None:
-    """One record: {"v", "at", "fields"}; none: no such key."""
+    """One record: {"v", "at", "fields"}, or None."""
     record = features.feature_record(target.options(set_name), key)
     if record is None:
         return None
@@ -65,6 +67,6 @@ def get(target: Target, set_name: str, key: str) -> dict[str, Any] | None:
         return dict(json.loads(record))
     except (TypeError, ValueError) as error:
         raise RefusedError(
-            f"what {set_name} has under {key!r} is no record: {error}",
+            f"{set_name}, key {key!r}: not a valid record: {error}",
             next_step="push it again:  flyball features push FILE",
         ) from error

@@ -1,1 +1,1 @@
-"""Trained models: converted, optimised, compared, explained and profiled. Must not know the registry or the command line."""
+"""Converts, optimises, compares, explains and profiles trained models. Must not know the registry or the command line."""

@@ -1,6 +1,6 @@
-"""Reads rows from Parquet, CSV or JSON Lines into columns, each of the kind that its field has. Needs pyarrow.
+"""Reads Parquet, CSV or JSON Lines into typed columns. Needs pyarrow.
 
-Must not know specs: it is given names and types.
+Must not know specs: names and types are parameters.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _NUMBERS = ("bool", "int", "float")
 def read_columns(
     path: Path, kinds: Mapping[str, str], *, target: str | None = None, optional: Collection[str] = ()
 ) -> tuple[Columns, Column | None]:
-    """The columns that `kinds` names (name to a field's type), and the target where one is named.
+    """The columns in `kinds` (name to field type), and the target if given.
 
-    Those that are `optional` are left out where the file does not have them.
+    `optional` columns may be missing from the file.
     """
     table = table_of(path)
     kinds = {name: kind for name, kind in kinds.items() if name in table.column_names or name not in optional}
@@ -33,52 +33,52 @@ def read_columns(
     if absent := [name for name in wanted if name not in table.column_names]:
         raise InvalidInputError(
             f"{path} has no column {', '.join(map(repr, absent))}",
-            next_step="fields and features are fitted on what the rows say: write each under its own name into the file",
+            next_step="add a column for each field and feature, under its own name",
         )
     columns = {name: _column(path, name, kind, table.column(name)) for name, kind in kinds.items()}
     return columns, None if target is None else _column(path, target, "float", table.column(target))
 
 
 def table_of(path: Path) -> Any:
-    """The file as a pyarrow Table, each column of the type that its values have."""
+    """The file as a pyarrow Table, each column with the type of its values."""
     with needing("reading rows needs pyarrow", extra="rows"):
         from pyarrow import ArrowInvalid, csv, json, parquet
     try:
         if path.suffix == ".csv":
-            # Texts stay what they are; an empty cell is missing.
+            # Text stays as it is; an empty cell is missing.
             return csv.read_csv(path, convert_options=csv.ConvertOptions(strings_can_be_null=True, null_values=[""]))
         return json.read_json(path) if path.suffix == ".jsonl" else parquet.read_table(path)
     except ArrowInvalid as error:
-        raise InvalidInputError(f"{path} cannot be read: {str(error).splitlines()[0]}") from error
+        raise InvalidInputError(f"cannot read {path}: {str(error).splitlines()[0]}") from error
     except OSError as error:
         raise InvalidInputError(f"cannot read {path}: {error.strerror or 'no such file'}") from error
 
 
-def _column(path: Path, name: str, kind: str, held: Any) -> Column:
+def _column(path: Path, name: str, kind: str, column: Any) -> Column:
     import pyarrow as pa
 
     try:
         if kind in _NUMBERS:
-            if pa.types.is_boolean(held.type):
-                held = held.cast(pa.int8())
-            return np.asarray(held.cast(pa.float64()).to_numpy(), dtype=np.float64)
+            if pa.types.is_boolean(column.type):
+                column = column.cast(pa.int8())
+            return np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
         if kind == "time":
-            return _times(held)
-        made = np.empty(len(held), dtype=object)
-        made[:] = held.cast(pa.string()).to_pylist()
+            return _times(column)
+        made = np.empty(len(column), dtype=object)
+        made[:] = column.cast(pa.string()).to_pylist()
         return made
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise InvalidInputError(f"{path}: column {name!r} does not read as {kind}: {str(error).splitlines()[0]}") from error
+        raise InvalidInputError(f"{path}: column {name!r} is not {kind}: {str(error).splitlines()[0]}") from error
 
 
-def _times(held: Any) -> Column:
-    """RFC 3339 texts, timestamps, or seconds since 1970, as a request may bring them."""
+def _times(column: Any) -> Column:
+    """RFC 3339 texts, timestamps, or seconds since 1970, as in requests."""
     import pyarrow as pa
 
-    if pa.types.is_timestamp(held.type):
-        return np.asarray(held.cast(pa.timestamp("ns")).to_numpy(), dtype="datetime64[ns]")
-    if pa.types.is_string(held.type):
-        return _times(held.cast(pa.timestamp("ns", tz="UTC")).cast(pa.timestamp("ns")))
-    seconds = np.asarray(held.cast(pa.float64()).to_numpy(), dtype=np.float64)
+    if pa.types.is_timestamp(column.type):
+        return np.asarray(column.cast(pa.timestamp("ns")).to_numpy(), dtype="datetime64[ns]")
+    if pa.types.is_string(column.type):
+        return _times(column.cast(pa.timestamp("ns", tz="UTC")).cast(pa.timestamp("ns")))
+    seconds = np.asarray(column.cast(pa.float64()).to_numpy(), dtype=np.float64)
     nanoseconds = np.where(np.isnan(seconds), 0, np.rint(seconds * 1e9)).astype(np.int64).astype("datetime64[ns]")
     return np.where(np.isnan(seconds), np.datetime64("NaT", "ns"), nanoseconds)

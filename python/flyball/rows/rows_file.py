@@ -1,4 +1,4 @@
-"""Files of rows: Parquet, CSV with a header, or JSON Lines. They are counted first, and only wanted rows are kept.
+"""Files of rows: Parquet, CSV with a header, or JSON Lines. Counted first; only selected rows are kept.
 
 Must not know models: a row is its cells by name.
 """
@@ -22,14 +22,14 @@ SUFFIXES = (".parquet", ".csv", ".jsonl")
 
 
 class Untyped(str):
-    """A cell of CSV: text that may stand for a number."""
+    """A CSV cell: text that may be a number."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One row: where it stands, for messages, and its cells in the file's order."""
+    """One row: its location, for messages, and its cells in the file's order."""
 
     at: str
     cells: dict[str, Any]
@@ -40,25 +40,25 @@ class RowsFile(Protocol):
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
 
-    def pick(self, places: Sequence[int]) -> Generator[Record, None, None]:
-        """The rows at these places, which ascend. Close it where it is not read to its end: a file is open behind it."""
+    def pick(self, numbers: Sequence[int]) -> Generator[Record, None, None]:
+        """The rows with these ascending numbers. Close it unless read to the end: it holds a file open."""
 
 
 def open_rows(path: Path) -> RowsFile:
-    """A file by its suffix."""
+    """Open a file by its suffix."""
     kinds: dict[str, type[_Csv | _JsonLines | _Parquet]] = {".parquet": _Parquet, ".csv": _Csv, ".jsonl": _JsonLines}
     kind = kinds.get(path.suffix.lower())
     if kind is None:
-        raise RefusedError(f"{path} is no file of rows by its name", next_step=f"rows come from {', '.join(SUFFIXES)}")
+        raise RefusedError(f"{path} is not a supported file of rows", next_step=f"supported: {', '.join(SUFFIXES)}")
     with readable(path):
         return kind(path)
 
 
 @contextmanager
 def readable(path: Path) -> Iterator[None]:
-    """Whatever a file does not let one read, told by its name."""
+    """Turn read errors into errors that name the file."""
     try:
         yield
     except UnicodeDecodeError as error:
@@ -68,7 +68,7 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def open_text(path: Path) -> TextIO:
-    """A text file; a byte order mark, as spreadsheets write it, is no part of the first name."""
+    """A text file; a byte order mark, as spreadsheets write it, is skipped."""
     return path.open(encoding="utf-8-sig", newline="")
 
 
@@ -80,23 +80,23 @@ def parquet_file(path: Path) -> Any:
     try:
         return parquet.ParquetFile(path)
     except pyarrow.ArrowInvalid as error:
-        raise RefusedError(f"{path} is no Parquet file: {error}") from error
+        raise RefusedError(f"{path} is not a Parquet file: {error}") from error
 
 
 class _Csv:
-    """The first line names the columns; lines without any cell are none."""
+    """The first line names the columns; empty lines are skipped."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.count = sum(1 for _ in self._rows())
 
-    def pick(self, places: Sequence[int]) -> Generator[Record, None, None]:
-        wanted = iter(places)
-        place = next(wanted, None)
+    def pick(self, numbers: Sequence[int]) -> Generator[Record, None, None]:
+        wanted = iter(numbers)
+        picked = next(wanted, None)
         for row, record in enumerate(self._rows()):
-            if row == place:
+            if row == picked:
                 yield record
-                place = next(wanted, None)
+                picked = next(wanted, None)
 
     def _rows(self) -> Iterator[Record]:
         with readable(self._path), open_text(self._path) as file:
@@ -106,32 +106,32 @@ class _Csv:
                 names = [name.strip() for name in head]
                 twice = next((name for name in names if names.count(name) > 1), None)
                 if twice is not None:
-                    raise RefusedError(f"{self._path}: the column {twice!r} stands twice in the header")
+                    raise RefusedError(f"{self._path}: duplicate column {twice!r} in the header")
                 for cells in lines:
                     if not cells:
                         continue
                     at = f"{self._path}:{lines.line_num}"
                     if len(cells) != len(names):
-                        raise RefusedError(f"{at} has {len(cells)} cells, and the header {len(names)}")
+                        raise RefusedError(f"{at} has {len(cells)} cells, but the header has {len(names)}")
                     yield Record(at, dict(zip(names, map(Untyped, cells), strict=True)))
             except csv.Error as error:
-                raise RefusedError(f"{self._path}:{lines.line_num} is no CSV: {error}") from error
+                raise RefusedError(f"{self._path}:{lines.line_num} is not CSV: {error}") from error
 
 
 class _JsonLines:
-    """One object a line; empty lines are none."""
+    """One object per line; empty lines are skipped."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.count = sum(1 for _ in self._lines())
 
-    def pick(self, places: Sequence[int]) -> Generator[Record, None, None]:
-        wanted = iter(places)
-        place = next(wanted, None)
+    def pick(self, numbers: Sequence[int]) -> Generator[Record, None, None]:
+        wanted = iter(numbers)
+        picked = next(wanted, None)
         for row, (number, text) in enumerate(self._lines()):
-            if row == place:
+            if row == picked:
                 yield self._record(f"{self._path}:{number}", text)
-                place = next(wanted, None)
+                picked = next(wanted, None)
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         with readable(self._path), open_text(self._path) as file:
@@ -143,9 +143,9 @@ class _JsonLines:
         try:
             cells = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise RefusedError(f"{at} is no JSON: {error}") from error
+            raise RefusedError(f"{at} is not JSON: {error}") from error
         if not isinstance(cells, dict):
-            raise RefusedError(f'{at} is no object; write {{"name": value, …}} in each line')
+            raise RefusedError(f'{at} is not an object; write {{"name": value, …}} in each line')
         return Record(at, cells)
 
 
@@ -155,19 +155,19 @@ class _Parquet:
         self._file = parquet_file(path)
         self.count: int = self._file.metadata.num_rows
 
-    def pick(self, places: Sequence[int]) -> Generator[Record, None, None]:
-        start, taken = 0, 0
+    def pick(self, numbers: Sequence[int]) -> Generator[Record, None, None]:
+        start, done = 0, 0
         for batch in self._file.iter_batches(batch_size=4096):
             end = start + batch.num_rows
-            until = bisect_left(places, end, taken)
-            here = places[taken:until]
-            for place, cells in zip(here, self._plain(batch, [place - start for place in here]), strict=True):
-                yield Record(f"{self._path}, row {place + 1}", cells)
-            start, taken = end, until
+            until = bisect_left(numbers, end, done)
+            here = numbers[done:until]
+            for number, cells in zip(here, self._plain(batch, [number - start for number in here]), strict=True):
+                yield Record(f"{self._path}, row {number + 1}", cells)
+            start, done = end, until
 
-    def _plain(self, batch: Any, places: list[int]) -> list[dict[str, Any]]:
+    def _plain(self, batch: Any, numbers: list[int]) -> list[dict[str, Any]]:
         try:
-            rows: list[dict[str, Any]] = batch.take(places).to_pylist() if places else []
-        except ValueError as error:  # times in nanoseconds, which Python's own do not have
-            raise RefusedError(f"{self._path} has a column that payloads cannot carry: {error}") from error
+            rows: list[dict[str, Any]] = batch.take(numbers).to_pylist() if numbers else []
+        except ValueError as error:  # times in nanoseconds, which Python's do not have
+            raise RefusedError(f"{self._path} has a column of an unsupported type: {error}") from error
         return rows

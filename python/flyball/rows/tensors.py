@@ -1,8 +1,7 @@
 """NumPy arrays to V2 tensors and back: datatype names, raw little-endian bytes, and plain JSON data.
 
-Strings are BYTES: u32 length and bytes for each element; they come back as `str` in object arrays, as ONNX Runtime
-gives them, with bytes that are no UTF-8 kept by surrogateescape. BF16, which NumPy lacks, comes back widened to float32.
-Must not know HTTP or gRPC.
+Strings are BYTES: a u32 length and bytes per element; they are decoded to `str` in object arrays, as in ONNX Runtime, with
+invalid UTF-8 kept by surrogateescape. BF16, which NumPy lacks, is widened to float32. Must not know HTTP or gRPC.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ _DTYPES = {
     "FP64": "<f8",
 }
 _DATATYPES = {np.dtype(code).newbyteorder("="): name for name, code in _DTYPES.items()}
-_RAGGED = "rows have different lengths; give each as many values as the first"
+_RAGGED = "rows have different lengths; give each the same number of values"
 _LENGTH = struct.Struct("<I")
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A named tensor, as it travels: `raw` in the protocol's byte order."""
+    """A named tensor in wire form: `raw` in the protocol's byte order."""
 
     name: str
     datatype: str
@@ -48,7 +47,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class InferCall:
-    """One inference, ready to travel by either transport."""
+    """One inference request, for either transport."""
 
     model: str
     version: str | None
@@ -58,7 +57,7 @@ class InferCall:
 
 
 def encode(name: str, array: Array) -> Tensor:
-    """An array as it travels."""
+    """An array in wire form."""
     datatype = datatype_of(name, array)
     if datatype == "BYTES":
         raw = _pack_strings(name, array)
@@ -70,7 +69,7 @@ def encode(name: str, array: Array) -> Tensor:
 
 
 def decode(tensor: Tensor) -> Array:
-    """The array that a server's raw bytes stand for."""
+    """The array in a server's raw bytes."""
     count = _elements(tensor)
     if tensor.datatype == "BYTES":
         return _array_of_strings(_unpack_strings(tensor, count), tensor.shape)
@@ -80,12 +79,12 @@ def decode(tensor: Tensor) -> Array:
     array = np.frombuffer(tensor.raw, code).reshape(tensor.shape)
     if tensor.datatype == "BF16":
         return (array.astype(np.uint32) << 16).view(np.float32)
-    # A copy: frombuffer's array cannot be written to, and would keep the whole answer alive.
+    # A copy: frombuffer's array is read-only, and would keep the whole answer alive.
     return array.astype(array.dtype.newbyteorder("="))
 
 
 def decode_data(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> Array:
-    """The array that JSON `data`, nested or flat, stands for."""
+    """The array in JSON `data`, nested or flat."""
     tensor = Tensor(name, datatype, shape, b"")
     try:
         if datatype == "BYTES":
@@ -96,7 +95,7 @@ def decode_data(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> 
 
 
 def as_array(value: object, datatype: str) -> Array:
-    """Plain Python data as an array of the datatype that the model asks for."""
+    """Plain Python data as an array of the model's datatype."""
     try:
         if datatype == "BYTES":
             strings = np.asarray(value, dtype=object)
@@ -104,12 +103,12 @@ def as_array(value: object, datatype: str) -> Array:
                 raise InvalidInputError(_RAGGED)
             return strings
         if datatype not in _DTYPES:
-            raise InvalidInputError(f"a list cannot be turned into {datatype}; give a NumPy array")
+            raise InvalidInputError(f"cannot convert a list to {datatype}; pass a NumPy array")
         return np.asarray(value, dtype=np.dtype(_DTYPES[datatype]).newbyteorder("="))
     except (ValueError, TypeError, OverflowError) as error:
         if "inhomogeneous" in str(error):
             raise InvalidInputError(_RAGGED) from error
-        raise InvalidInputError(f"the values cannot be turned into {datatype}: {error}") from error
+        raise InvalidInputError(f"cannot convert the values to {datatype}: {error}") from error
 
 
 def datatype_of(name: str, array: Array) -> str:
@@ -121,7 +120,7 @@ def datatype_of(name: str, array: Array) -> str:
     datatype = _DATATYPES.get(array.dtype.newbyteorder("="))
     if datatype is None:
         raise InvalidInputError(
-            f"input {name!r} has dtype {array.dtype}, which the protocol cannot carry",
+            f"input {name!r} has dtype {array.dtype}, which the protocol does not support",
             next_step=f"convert it to one of {', '.join(str(dtype) for dtype in _DATATYPES)}, or to strings",
         )
     return datatype
@@ -136,31 +135,33 @@ def _pack_strings(name: str, array: Array) -> bytes:
             text = item
         else:
             kind = type(item).__name__
-            raise InvalidInputError(f"input {name!r} is an object array with a {kind} in it; only str and bytes can travel")
+            raise InvalidInputError(
+                f"input {name!r} is an object array with a {kind} in it; only str and bytes are supported"
+            )
         parts += (_LENGTH.pack(len(text)), text)
     return b"".join(parts)
 
 
 def _unpack_strings(tensor: Tensor, count: int) -> list[str]:
     texts = []
-    place = 0
+    offset = 0
     raw = tensor.raw
-    while place < len(raw):
-        end = place + _LENGTH.size
+    while offset < len(raw):
+        end = offset + _LENGTH.size
         if end > len(raw):
-            raise _broken(tensor, "a string's length is cut short")
-        (length,) = _LENGTH.unpack_from(raw, place)
-        place = end + length
-        if place > len(raw):
-            raise _broken(tensor, "a string is cut short")
-        texts.append(raw[end:place].decode("utf-8", "surrogateescape"))
+            raise _broken(tensor, "a string's length is truncated")
+        (length,) = _LENGTH.unpack_from(raw, offset)
+        offset = end + length
+        if offset > len(raw):
+            raise _broken(tensor, "a string is truncated")
+        texts.append(raw[end:offset].decode("utf-8", "surrogateescape"))
     if len(texts) != count:
         raise _broken(tensor, f"{len(texts)} strings do not fill the shape {list(tensor.shape)}")
     return texts
 
 
 def _array_of_strings(texts: list[Any], shape: tuple[int, ...]) -> Array:
-    # Filled by slice: np.array(texts, dtype=object) would take the shape from the values.
+    # Filled by slice: np.array(texts, dtype=object) would infer the shape from the values.
     array = np.empty(len(texts), dtype=object)
     array[:] = texts
     return array.reshape(shape)
@@ -176,7 +177,7 @@ def _elements(tensor: Tensor) -> int:
     count = 1
     for size in tensor.shape:
         if size < 0:
-            raise _broken(tensor, f"the shape {list(tensor.shape)} is not that of data")
+            raise _broken(tensor, f"the shape {list(tensor.shape)} is invalid")
         count *= size
     return count
 
@@ -189,4 +190,4 @@ def _dtype(tensor: Tensor) -> str:
 
 
 def _broken(tensor: Tensor, why: str) -> ServerFaultError:
-    return ServerFaultError(f"the server's output {tensor.name!r} cannot be read: {why}", code="bad_answer")
+    return ServerFaultError(f"cannot read the server's output {tensor.name!r}: {why}", code="bad_answer")

@@ -1,1 +1,1 @@
-"""Intervals and resampling: how sure a figure is. Must not know what was measured."""
+"""Confidence intervals and resampling. Must not know what was measured."""

@@ -1,7 +1,7 @@
-"""Confidence intervals of rates, and of the difference of two rates of the same rows; closed formulas, no random draws.
+"""Confidence intervals of rates and of paired rate differences; closed formulas, no random draws.
 
-Wilson's score interval, and Newcombe's for paired proportions (1998, method 10), which is made of two of Wilson's.
-Must not know what is counted.
+Wilson's score interval, and Newcombe's for paired proportions (1998, method 10), which combines two of Wilson's. Must not
+know what is counted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A share with its interval; without any row it says nothing, from 0 to 1."""
+    """A share with its interval; 0 to 1 without any rows."""
 
     value: float | None
     low: float
@@ -24,7 +24,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Rows by two questions with yes or no: both, only the first, only the second, neither."""
+    """Counts of rows by two yes-or-no questions: both, only the first, only the second, neither."""
 
     both: int
     first: int
@@ -33,7 +33,7 @@ class Pairs:
 
     @property
     def rows(self) -> int:
-        """All of them."""
+        """The total."""
         return self.both + self.first + self.second + self.neither
 
 
@@ -45,14 +45,14 @@ def wilson(hits: int, rows: int, level: float = LEVEL) -> Rate:
     share, shrink = hits / rows, 1 + z * z / rows
     centre = (share + z * z / (2 * rows)) / shrink
     half = z / shrink * math.sqrt(share * (1 - share) / rows + z * z / (4 * rows * rows))
-    # At the ends the formula is exact but for rounding, which must not leave an interval beside its own value.
+    # At the ends the formula is exact up to rounding, which must not exclude the value from its own interval.
     low = 0.0 if hits == 0 else max(0.0, centre - half)
     high = 1.0 if hits == rows else min(1.0, centre + half)
     return Rate(share, low, high)
 
 
 def difference(pairs: Pairs, level: float = LEVEL) -> Rate:
-    """The share of the second question less that of the first, over the same rows."""
+    """The second question's share minus the first's, over the same rows."""
     rows = pairs.rows
     if rows == 0:
         return Rate(None, -1.0, 1.0)
@@ -66,7 +66,7 @@ def difference(pairs: Pairs, level: float = LEVEL) -> Rate:
 
 
 def mean_interval(values: list[float], level: float = LEVEL) -> Rate:
-    """The mean of values by the normal law, for many rows."""
+    """The mean by the normal approximation, for many rows."""
     if not values:
         return Rate(None, -math.inf, math.inf)
     count, mean = len(values), math.fsum(values) / len(values)
@@ -78,7 +78,7 @@ def mean_interval(values: list[float], level: float = LEVEL) -> Rate:
 
 
 def _correlation(pairs: Pairs) -> float:
-    """Phi of the two answers, with Newcombe's correction towards none."""
+    """Phi of the two answers, with Newcombe's continuity correction."""
     sides = (
         (pairs.both + pairs.first)
         * (pairs.second + pairs.neither)

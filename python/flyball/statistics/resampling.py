@@ -1,7 +1,7 @@
-"""Block bootstrap over the intervals of windows: how far figures would have moved, had other stretches been seen.
+"""Block bootstrap over the intervals of windows. Seeded.
 
-Requests that follow each other share a queue, so that single requests must not be drawn. Seeded.
-Must not know levels of confidence, nor what is made of the figures.
+Consecutive requests share a queue, so single requests must not be drawn. Must not know confidence levels, nor how figures
+are used.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 RESOLUTION = 0.001  # of the histograms, which keep three digits
 _DRAWS = 1000
-_DRAWS_AT_ONCE = 250  # each has a row as wide as the histogram: a thousand of a long tail would be 200 MB
+_DRAWS_AT_ONCE = 250  # each is as wide as the histogram: a thousand of a long tail would need 200 MB
 _SEED = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Resampled:
-    """A thousand values of each figure, of all windows together, and the `blocks` that were drawn from.
+    """A thousand values of each figure over all windows, and the number of `blocks` drawn from.
 
-    `disagreement`: 1, or how much further windows lie apart than their own scatter allows (Birge's ratio): what changes
-    from one window to the next cannot be seen by drawing inside them. `freedom`: Student's, of both scatters together.
+    `disagreement`: 1, or the scatter between windows over the scatter within (Birge's ratio): drawing within windows cannot
+    show what changes between them. `freedom`: Student's, of both scatters together.
     """
 
     figures: dict[str, Floats]
@@ -66,7 +66,7 @@ def resample(results: Sequence[LoadResult], quantiles: Mapping[str, float]) -> R
 
 
 def _tables(results: Sequence[LoadResult]) -> tuple[Floats, list[Floats]]:
-    """For each window a row for each interval: counts by latency, then sent, answered and seconds. All of it adds up."""
+    """One row per interval for each window: counts by latency, then sent, answered and seconds. All are additive."""
     read = [[read_histograms([interval.histogram]) for interval in result.timeline] for result in results]
     values_us = np.unique([value for window in read for interval in window for value in interval.values_us])
     tables = []
@@ -84,30 +84,30 @@ def _tables(results: Sequence[LoadResult]) -> tuple[Floats, list[Floats]]:
 
 
 def _neighbours(count: int) -> int:
-    """How many intervals are drawn in a row: disturbances outlast one, and the cube root balances bias and scatter."""
+    """The block length: disturbances outlast one interval, and the cube root balances bias and variance."""
     return max(round(math.cbrt(count)), 1)
 
 
 def _drawn(table: Floats, random: np.random.Generator) -> Floats:
-    """Sums over as many rows as the table has, for each draw: runs of neighbours from anywhere, going round the end."""
+    """Sums over as many rows as the table has, per draw: circular blocks of neighbours."""
     count = len(table)
     run = _neighbours(count)
     starts = random.integers(count, size=(_DRAWS_AT_ONCE, -(-count // run), 1))
-    taken = ((starts + np.arange(run)) % count).reshape(_DRAWS_AT_ONCE, -1)[:, :count]
+    drawn_rows = ((starts + np.arange(run)) % count).reshape(_DRAWS_AT_ONCE, -1)[:, :count]
     times = np.zeros((_DRAWS_AT_ONCE, count))
-    np.add.at(times, (np.arange(_DRAWS_AT_ONCE)[:, None], taken), 1.0)
+    np.add.at(times, (np.arange(_DRAWS_AT_ONCE)[:, None], drawn_rows), 1.0)
     return _product("db,bv->dv", times, table)
 
 
 def _figures(sums: Floats, values_us: Floats, quantiles: Mapping[str, float]) -> dict[str, Floats]:
-    """The figures of each row of sums; 0 where nothing was answered."""
+    """The figures of each row of sums; 0 without answers."""
     counts, sent, answered, seconds = sums[:, :-3], sums[:, -3], sums[:, -2], sums[:, -1]
     below = np.cumsum(counts, axis=1)
     total = below[:, -1] if len(values_us) else np.zeros(len(sums))
     ranks = np.maximum(np.ceil(np.outer(total, list(quantiles.values())) - 1e-9), 1)
-    padded = np.append(values_us, 0.0)  # where a row has nothing, its rank lies beyond the end
-    places = np.array([np.searchsorted(row, rank) for row, rank in zip(below, ranks, strict=True)])
-    figures = dict(zip(quantiles, padded[places].T, strict=True))
+    padded = np.append(values_us, 0.0)  # an empty row's rank is beyond the end
+    ranked = np.array([np.searchsorted(row, rank) for row, rank in zip(below, ranks, strict=True)])
+    figures = dict(zip(quantiles, padded[ranked].T, strict=True))
     figures["mean"] = _product("dv,v->d", counts, values_us) / np.maximum(total, 1)
     figures["rate"] = np.divide(answered, seconds, out=np.zeros(len(sums)), where=seconds > 0)
     figures["error_share"] = 1 - np.divide(answered, sent, out=np.ones(len(sums)), where=sent > 0)
@@ -125,7 +125,7 @@ def _joined(parts: Sequence[dict[str, Floats]]) -> dict[str, Floats]:
 
 
 def _disagreement(name: str, seen: Sequence[dict[str, Floats]], alone: Sequence[dict[str, Floats]]) -> float:
-    """The scatter of windows around all of them together, over the scatter inside windows; both as standard deviations."""
+    """The scatter of windows around the total, over the scatter within windows; both as standard deviations."""
     if not alone:
         return 1.0
     together, *windows = (float(figures[name][0]) for figures in seen)
@@ -135,6 +135,6 @@ def _disagreement(name: str, seen: Sequence[dict[str, Floats]], alone: Sequence[
 
 
 def _freedom(disagreement: float, inside: float, between: int) -> float:
-    """Welch's and Satterthwaite's: few windows know their own scatter badly, and the more so the more of it is theirs."""
+    """Welch–Satterthwaite: few windows estimate their own scatter badly, the more so the larger its part."""
     share = 1 - disagreement**-2
     return 1 / ((1 - share) ** 2 / inside + share**2 / max(between, 1))

@@ -1,1 +1,1 @@
-"""Model repositories in Triton's layout, read so that they can be served here, with every field that does not map said."""
+"""Serves model repositories in Triton's layout, and reports every configuration field that does not map."""

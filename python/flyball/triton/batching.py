@@ -1,6 +1,6 @@
-"""Triton's max_batch_size and dynamic_batching as a deployment's terms: rows of a run, the wait for them, the queue.
+"""Maps Triton's max_batch_size and dynamic_batching to a deployment's terms: rows per run, batch wait, queue.
 
-Batches of what is ready need no setting here. Only a queue delay becomes a wait. Must not know files or tensors.
+Ready requests are batched without a setting. Only a queue delay becomes a wait. Must not know files or tensors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _IN_FLIGHT_MAX = 65_536
 
 
 def terms_of(config: Config, notes: Notes) -> Terms:
-    """The terms that a configuration asks for."""
+    """The terms that a configuration sets."""
     limits: dict[str, int] = {}
     if config.states("max_batch_size"):
         limits["batch_rows_max"] = _rows_max(config.message.max_batch_size, notes)
@@ -28,46 +28,46 @@ def terms_of(config: Config, notes: Notes) -> Terms:
         batching = config.message.dynamic_batching
         batch = _wait(batching, limits.get("batch_rows_max", Limits().batch_rows_max), notes)
         limits |= _queue(batching.default_queue_policy, batching.HasField("default_queue_policy"), notes)
-        _say_the_rest(batching, notes)
+        _note_the_rest(batching, notes)
     return Terms(limits=Limits.model_validate(limits), batch=batch)
 
 
 def _rows_max(stated: int, notes: Notes) -> int:
     if stated <= 1:
-        notes.mapped("max_batch_size", "limits.batch_rows_max 1: requests do not share a run")
+        notes.mapped("max_batch_size", "limits.batch_rows_max 1: requests are not batched")
         return 1
     if stated > _ROWS_MAX:
-        notes.said("max_batch_size", f"{stated} is more than a run may have here: limits.batch_rows_max is {_ROWS_MAX}")
+        notes.unmapped("max_batch_size", f"{stated} exceeds the limit: limits.batch_rows_max is {_ROWS_MAX}")
         return _ROWS_MAX
     notes.mapped("max_batch_size", f"limits.batch_rows_max {stated}")
     return stated
 
 
 def _wait(batching: Any, rows_max: int, notes: Notes) -> BatchWait | None:
-    """Triton's batcher waits until any preferred size is there, else until the largest batch is; at most for the delay."""
+    """Triton waits until a preferred size is reached, else the largest batch, for at most the delay."""
     sizes = sorted({size for size in batching.preferred_batch_size if size > 0})
     delay_us = batching.max_queue_delay_microseconds
     window_ms = min(_rounded(delay_us), _WINDOW_MS_MAX)
     if not delay_us:
-        text = "what is ready runs together at once, and no request waits for others"
+        text = "ready requests run together at once, and no request waits for others"
         notes.mapped("dynamic_batching.preferred_batch_size" if sizes else "dynamic_batching", text)
         return None
     delay = "dynamic_batching.max_queue_delay_microseconds"
     if rows_max == 1 or (sizes and sizes[0] == 1):
-        notes.mapped(delay, "no wait: a single row is a whole batch already")
+        notes.mapped(delay, "no wait: a single row is a full batch")
         return None
     if window_ms == 0:
-        notes.said(delay, f"{delay_us} µs is less than half a millisecond: no wait, what is ready runs at once")
+        notes.unmapped(delay, f"{delay_us} µs is less than 0.5 ms: no wait, ready requests run at once")
         return None
     size = min(sizes[0] if sizes else rows_max, rows_max)
     window = f"batch.window_ms {window_ms}"
     if window_ms * 1000 == delay_us:
         notes.mapped(delay, window)
     else:
-        notes.said(delay, f"{delay_us} µs is not a whole number of ms from 1 to {_WINDOW_MS_MAX}: {window}")
+        notes.unmapped(delay, f"{delay_us} µs is not a whole number of ms from 1 to {_WINDOW_MS_MAX}: {window}")
     if len(sizes) > 1:
         others = ", ".join(map(str, sizes[1:]))
-        text = f"batch.size {size}, at which a wait ends; larger batches ({others}) form of what is ready"
+        text = f"batch.size {size}, at which a wait ends; larger batches ({others}) form from ready requests"
     else:
         text = f"batch.size {size}" if sizes else f"batch.size {size}, the largest batch, since no size is preferred"
     notes.mapped("dynamic_batching.preferred_batch_size", text)
@@ -79,46 +79,46 @@ def _queue(policy: Any, stated: bool, notes: Notes) -> dict[str, int]:
     path = "dynamic_batching.default_queue_policy"
     timeout_us = policy.default_timeout_microseconds
     if timeout_us and policy.timeout_action == policy.DELAY:
-        notes.said(f"{path}.timeout_action", "DELAY: no request is put behind others for being late; none is refused for it")
+        notes.unmapped(f"{path}.timeout_action", "DELAY: late requests are neither requeued nor refused")
     elif timeout_us:
         limits["queue_wait_ms_max"] = min(max(_rounded(timeout_us), 1), TIME_MS_MAX)
         text = f"limits.queue_wait_ms_max {limits['queue_wait_ms_max']}"
         if limits["queue_wait_ms_max"] * 1000 == timeout_us:
-            notes.mapped(f"{path}.default_timeout_microseconds", f"{text}, by which a request is refused on arrival")
+            notes.mapped(f"{path}.default_timeout_microseconds", f"{text}; late requests are refused on arrival")
         else:
             text = f"{timeout_us} µs is not a whole number of ms from 1 to {TIME_MS_MAX}: {text}"
-            notes.said(f"{path}.default_timeout_microseconds", text)
+            notes.unmapped(f"{path}.default_timeout_microseconds", text)
     if policy.max_queue_size:
         limits["in_flight_max"] = min(policy.max_queue_size, _IN_FLIGHT_MAX)
-        text = f"limits.in_flight_max {limits['in_flight_max']}, which counts requests that run as well"
+        text = f"limits.in_flight_max {limits['in_flight_max']}, which also counts running requests"
         notes.mapped(f"{path}.max_queue_size", text)
     if stated and not policy.allow_timeout_override:
-        notes.said(f"{path}.allow_timeout_override", "false: a request's own timeout counts here, as its deadline")
+        notes.unmapped(f"{path}.allow_timeout_override", "false: a request's own timeout still counts, as its deadline")
     elif stated:
         notes.mapped(f"{path}.allow_timeout_override", "a request's own timeout is its deadline")
     return limits
 
 
-def _say_the_rest(batching: Any, notes: Notes) -> None:
+def _note_the_rest(batching: Any, notes: Notes) -> None:
     if batching.preserve_ordering:
-        notes.said(
-            "dynamic_batching.preserve_ordering", "answers come in order on one HTTP/1.1 connection, not between others"
+        notes.unmapped(
+            "dynamic_batching.preserve_ordering", "answers are in order on one HTTP/1.1 connection, not across connections"
         )
     if batching.priority_levels > len(("high", "normal", "low")):
-        text = f"{batching.priority_levels} levels: there are three classes, and levels from 3 on are the lowest"
-        notes.said("dynamic_batching.priority_levels", text)
+        text = f"{batching.priority_levels} levels: only three classes exist, and levels from 3 on are the lowest"
+        notes.unmapped("dynamic_batching.priority_levels", text)
     elif batching.priority_levels:
         notes.mapped("dynamic_batching.priority_levels", "a request's parameter priority: 1 high, 2 normal, 3 low")
     if batching.default_priority_level:
-        text = "requests that name no priority are of the normal class, level 2"
+        text = "requests without a priority are in the normal class, level 2"
         if batching.default_priority_level == 2:
             notes.mapped("dynamic_batching.default_priority_level", text)
         else:
-            notes.said("dynamic_batching.default_priority_level", text)
+            notes.unmapped("dynamic_batching.default_priority_level", text)
     if batching.priority_queue_policy:
-        notes.said("dynamic_batching.priority_queue_policy", "all classes of a model have the same limits of the queue")
+        notes.unmapped("dynamic_batching.priority_queue_policy", "all classes of a model share the same queue limits")
 
 
 def _rounded(us: int) -> int:
-    """Whole milliseconds, to the nearest."""
+    """Rounded to whole milliseconds."""
     return (us + 500) // 1000

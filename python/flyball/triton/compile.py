@@ -1,6 +1,6 @@
-"""A model repository, read model by model: one that cannot be served is listed with its reason and holds none back.
+"""Reads a model repository model by model: one that cannot be served is listed with its reason and blocks no other.
 
-What comes out is what the snapshot's compiler takes. Triton loads all chosen versions of a model or none; so does a
+The result is the input of the snapshot's compiler. Triton loads all selected versions of a model or none; so does a
 deployment.
 """
 
@@ -27,30 +27,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """What can be served, and what became of every model."""
+    """The models to serve, and the report on every model."""
 
     sources: list[ModelSource]
     report: RepositoryReport
     files: dict[Path, ModelFiles] = field(default_factory=dict)
-    """Of every model file that was read, so that the compiler need not read them again."""
+    """Every model file that was read, so that the compiler need not read it again."""
 
 
 def read_repository(repository: Path, flags: Terms | None = None) -> Repository:
-    """Read a repository in Triton's layout. What `flags` state goes before what a model's configuration says."""
+    """Read a repository in Triton's layout. `flags` override a model's configuration."""
     return _read(repository, scan(repository), flags)
 
 
 def read_model(repository: Path, name: str, flags: Terms | None = None) -> Repository:
-    """Only this model of a repository; its folder must be there."""
+    """Read one model of a repository; its folder must exist."""
     return _read(repository, [repository / name], flags)
 
 
 def refuse_if_none_is_served(report: RepositoryReport) -> None:
-    """Raise with every model's reason where nothing is left to serve."""
+    """Raise with every model's reason if there is nothing to serve."""
     if not report.served:
         reasons = "; ".join(f"{model.name}: {model.refusal}" for model in report.refused)
-        next_step = f"see what maps:  flyball inspect --model-repository {report.repository}"
-        raise ModelRefusedError(f"{report.repository} has no model that can be served: {reasons}", next_step=next_step)
+        next_step = f"see the mapping:  flyball inspect --model-repository {report.repository}"
+        raise ModelRefusedError(f"{report.repository} has no model to serve: {reasons}", next_step=next_step)
 
 
 def _read(repository: Path, folders: list[Path], flags: Terms | None) -> Repository:
@@ -74,7 +74,7 @@ def _read(repository: Path, folders: list[Path], flags: Terms | None) -> Reposit
 
 def _source(folder: ModelFolder, flags: Terms | None, notes: Notes, files: dict[Path, ModelFiles]) -> ModelSource:
     if not is_name(folder.name):
-        raise ModelRefusedError("a model's name has 1 to 128 of A-Z a-z 0-9 . _ - : rename its folder")
+        raise ModelRefusedError("a model name has 1 to 128 characters of A-Z a-z 0-9 . _ - : rename its folder")
     text = folder.config_text()
     config = empty() if text is None else read_config(text)
     mapping.identity(config, folder.name, notes)
@@ -86,7 +86,7 @@ def _source(folder: ModelFolder, flags: Terms | None, notes: Notes, files: dict[
     tensors.compare(config, files[paths[route]], notes)
     labels = tensors.labels_of(config, folder, notes)
     terms = _with_flags(batching.terms_of(config, notes), flags, notes)
-    mapping.say_the_rest(config, notes)
+    mapping.note_unmapped(config, notes)
     older = {version: path for version, path in paths.items() if version != route}
     return ModelSource(folder.name, paths[route], route, older, labels, terms)
 
@@ -99,7 +99,7 @@ def _model_file(version: Path, config: Config) -> Path:
         other = None if stated else mapping.other_backend({entry.name for entry in version.iterdir()})
         if other is None:
             raise
-        raise ModelRefusedError(f"version {version.name}: {other}; only ONNX is served") from error
+        raise ModelRefusedError(f"version {version.name}: {other}; only ONNX is supported") from error
 
 
 def _files(version: str, path: Path) -> ModelFiles:
@@ -110,7 +110,7 @@ def _files(version: str, path: Path) -> ModelFiles:
 
 
 def _with_flags(terms: Terms, flags: Terms | None, notes: Notes) -> Terms:
-    """The command line goes first. A wait for more rows than a run may then have would be a fault: it is cut to them."""
+    """Flags win. A batch wait for more rows than a run may have is reduced to that limit."""
     written = terms.model_dump()
     for part, stated in (flags.model_dump(exclude_unset=True) if flags else {}).items():
         if stated:
@@ -118,5 +118,5 @@ def _with_flags(terms: Terms, flags: Terms | None, notes: Notes) -> Terms:
     rows_max = written["limits"]["batch_rows_max"]
     if written["batch"] and written["batch"]["size"] > rows_max:
         written["batch"] = {**written["batch"], "size": rows_max} if rows_max > 1 else None
-        notes.said("batch.size", f"a run has at most {rows_max} rows, so a wait ends at that")
+        notes.unmapped("batch.size", f"reduced to the run limit of {rows_max} rows")
     return Terms.model_validate(written)

@@ -1,7 +1,7 @@
-"""Reads config.pbtxt with protobuf's own text format, into the messages of proto/model_config.proto.
+"""Parses config.pbtxt with protobuf's text format into the messages of proto/model_config.proto.
 
-A field that those messages do not have is named, not failed on: there are older Tritons and will be younger ones. Must not
-know what flyball makes of a field. Needs the extra: pip install 'flyball[triton]'.
+Unknown fields are reported, not refused, because Triton versions differ. Must not know how a field is mapped. Needs the
+extra: pip install 'flyball[triton]'.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CONFIG_BYTES_MAX = 1 << 20
-_TOLD_MAX = 300  # protobuf quotes the whole line
+_MESSAGE_MAX = 300  # protobuf quotes the whole line
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A configuration that parsed: its message, and the paths of the fields that no message has."""
+    """A parsed configuration: its message, and the paths of unknown fields."""
 
     message: Any
     unknown: tuple[str, ...] = ()
 
     def states(self, field: str) -> bool:
-        """Whether the file says something of a field that is a message or optional."""
+        """Whether the file sets a message field or an optional field."""
         return bool(self.message.HasField(field))
 
 
 def empty() -> Config:
-    """What a model without a config.pbtxt has."""
+    """The configuration of a model without config.pbtxt."""
     return Config(_protobuf()[0].ModelConfig())
 
 
 def read_config(text: str) -> Config:
-    """Parse a config.pbtxt; raises with the line of what is wrong with it."""
+    """Parse a config.pbtxt; the error names the line."""
     if len(text) > CONFIG_BYTES_MAX:
         raise ModelRefusedError(f"config.pbtxt is longer than {CONFIG_BYTES_MAX} characters")
     messages, text_format = _protobuf()
@@ -45,9 +45,9 @@ def read_config(text: str) -> Config:
         text_format.Parse(text, message, allow_unknown_field=True)
         unknown = tuple(dict.fromkeys(_unknown(text_format.Tokenizer(text.split("\n")), message.DESCRIPTOR)))
     except text_format.ParseError as error:
-        raise ModelRefusedError(f"config.pbtxt cannot be read: {_in_our_words(str(error))}") from error
+        raise ModelRefusedError(f"cannot parse config.pbtxt: {_cleaned(str(error))}") from error
     except RecursionError as error:
-        raise ModelRefusedError("config.pbtxt cannot be read: its messages are nested too deeply") from error
+        raise ModelRefusedError("cannot parse config.pbtxt: its messages are nested too deeply") from error
     return Config(message, unknown)
 
 
@@ -59,17 +59,17 @@ def _protobuf() -> tuple[Any, Any]:
     return _model_config_pb2, text_format
 
 
-def _in_our_words(told: str) -> str:
-    """Protobuf says `3:5 : Message type … has no field` with its own package's names in it."""
-    place, colon, words = told.partition(" : ")
-    line = place.partition(":")[0]
-    told = f"line {line}: {words}" if colon and line.isdigit() else told
-    told = told.replace("flyball.triton.", "").strip().rstrip(".")
-    return told if len(told) <= _TOLD_MAX else told[:_TOLD_MAX] + "…"
+def _cleaned(message: str) -> str:
+    """Clean up protobuf's `3:5 : Message type … has no field`, which has its package's names in it."""
+    position, colon, reason = message.partition(" : ")
+    line = position.partition(":")[0]
+    message = f"line {line}: {reason}" if colon and line.isdigit() else message
+    message = message.replace("flyball.triton.", "").strip().rstrip(".")
+    return message if len(message) <= _MESSAGE_MAX else message[:_MESSAGE_MAX] + "…"
 
 
 def _unknown(tokens: Any, message: Any, path: str = "", end: str = "") -> Iterator[str]:
-    """Paths of the fields that `message`, a descriptor, does not have; None stands for an unknown field's own message."""
+    """Paths of the fields that the descriptor `message` lacks; None stands for an unknown field's own message."""
     while not tokens.AtEnd() and not (end and tokens.TryConsume(end)):
         name = tokens.token
         tokens.NextToken()
@@ -95,5 +95,5 @@ def _unknown_in_value(tokens: Any, message: Any, path: str) -> Iterator[str]:
             return
     quoted = tokens.token[:1] in ("'", '"')
     tokens.NextToken()
-    while quoted and tokens.token[:1] in ("'", '"'):  # strings side by side are one
+    while quoted and tokens.token[:1] in ("'", '"'):  # adjacent strings are one
         tokens.NextToken()

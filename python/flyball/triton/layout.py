@@ -1,4 +1,4 @@
-"""A model repository as it lies on disk, in Triton's layout: DIR/<model>/config.pbtxt and DIR/<model>/<number>/model.onnx.
+"""A model repository on disk in Triton's layout: DIR/<model>/config.pbtxt and DIR/<model>/<number>/model.onnx.
 
 Finds folders and reads small files; must not know what a configuration means.
 """
@@ -24,23 +24,23 @@ _LABEL_FILE_BYTES_MAX = 4 * LABELS_MAX * LABEL_CHARACTERS_MAX
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """One model's folder: its name, and the versions that lie in it by their numbers."""
+    """One model's folder: its name, and its versions by number."""
 
     path: Path
     versions: dict[int, Path]
 
     @property
     def name(self) -> str:
-        """What Triton's clients call it."""
+        """The model's name for clients."""
         return self.path.name
 
     def config_text(self) -> str | None:
-        """The text of its config.pbtxt; None where there is none."""
+        """The text of its config.pbtxt, or None."""
         path = self.path / CONFIG
         return _text(path, CONFIG_BYTES_MAX) if path.is_file() else None
 
     def labels(self, file_name: str) -> list[str]:
-        """The lines of a label file beside the configuration; raises with the reason where it cannot be read."""
+        """The lines of a label file beside the configuration; the error says why it cannot be read."""
         if not _plain(file_name):
             raise ModelRefusedError(f"{file_name!r} is not a file in the model's folder")
         lines = _text(self.path / file_name, _LABEL_FILE_BYTES_MAX).removesuffix("\n").split("\n")
@@ -48,38 +48,38 @@ class ModelFolder:
 
 
 def scan(repository: Path) -> list[Path]:
-    """The folders of a repository's models, by name. Files and hidden folders are no models."""
+    """The folders of a repository's models, by name. Files and hidden folders are ignored."""
     if not repository.is_dir():
         raise UsageError(
-            f"{repository} is not a folder", next_step="name a model repository, which has one folder for each model"
+            f"--model-repository: {repository} is not a folder", next_step="name a folder with one folder per model"
         )
     folders = sorted(path for path in repository.iterdir() if path.is_dir() and not path.name.startswith("."))
     if not folders:
-        raise UsageError(f"{repository} has no model", next_step="a model lies in  DIR/NAME/1/model.onnx")
+        raise UsageError(f"--model-repository: {repository} has no model", next_step="put models in  DIR/NAME/1/model.onnx")
     if len(folders) > _MODELS_MAX:
-        raise UsageError(f"{repository} has {len(folders)} models; {_MODELS_MAX} can be served at most")
+        raise UsageError(f"--model-repository: {repository} has {len(folders)} models; at most {_MODELS_MAX} are allowed")
     return folders
 
 
 def model_folder(path: Path) -> ModelFolder:
-    """One model's folder. As in Triton, a version is a number without leading zeros; what else lies there is passed over."""
+    """One model's folder. As in Triton, a version is a number without leading zeros; other entries are ignored."""
     found = [entry for entry in path.iterdir() if entry.is_dir() and _VERSION.fullmatch(entry.name)]
     return ModelFolder(path, {int(entry.name): entry for entry in sorted(found, key=lambda entry: int(entry.name))})
 
 
 def model_file(version: Path, file_name: str) -> Path:
-    """The model's file in a version's folder; raises with the reason where there is none."""
+    """The model file in a version's folder; the error says why there is none."""
     if not _plain(file_name):
         raise ModelRefusedError(f"default_model_filename {file_name!r} is not a file in the version's folder")
     path = version / file_name
     if path.is_dir():
         raise ModelRefusedError(
-            f"{version.name}/{file_name} is a folder; a model with weights beside it is served from its file: "
-            f"move what lies in the folder up to {version.name}/"
+            f"{version.name}/{file_name} is a folder; a model with external weights is served from its file: "
+            f"move the folder's content up to {version.name}/"
         )
     if not path.is_file():
         there = sorted(entry.name for entry in version.iterdir())
-        raise ModelRefusedError(f"{version.name}/{file_name} is not there{_instead(there)}")
+        raise ModelRefusedError(f"{version.name}/{file_name} does not exist{_instead(there)}")
     return path
 
 
@@ -97,6 +97,6 @@ def _text(path: Path, bytes_max: int) -> str:
             raise ModelRefusedError(f"{path.name} is larger than {bytes_max} bytes")
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ModelRefusedError(f"{path.name} is no UTF-8 text: {error.reason} at byte {error.start}") from error
+        raise ModelRefusedError(f"{path.name} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except OSError as error:
         raise ModelRefusedError(f"cannot read {path.name}: {error.strerror}") from error

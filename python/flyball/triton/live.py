@@ -1,6 +1,6 @@
-"""A model repository that a server serves: read at the start, and again, whole or one model of it, when somebody asks.
+"""A served model repository: read at start, and rescanned on request, whole or one model.
 
-What cannot be served any more keeps its last good state, as a deployment of a snapshot does. Must not know servers.
+A model that can no longer be served keeps its last good state, like a snapshot's deployment. Must not know servers.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 class LiveRepository:
-    """The repository at `path`; what `flags` state goes before what its configurations say."""
+    """The repository at `path`; `flags` override its configurations."""
 
     def __init__(self, path: Path, flags: Terms | None = None) -> None:
         self._path = path
         self._flags = flags
         self._generation = 0
         self._documents: dict[str, bytes] = {}
-        self._lock = Lock()  # clients' loads come on a thread of the server's, SIGHUP on the main one
+        self._lock = Lock()  # clients' loads run on a server thread, SIGHUP on the main one
 
     def read(self) -> tuple[Bundle, RepositoryReport]:
-        """Read every model; raises where none is left to serve. Models whose folders are gone are gone."""
+        """Read every model; raises if none can be served. Removed folders are dropped."""
         with self._lock:
             found = read_repository(self._path, self._flags)
             refused = {model.name for model in found.report.refused}
@@ -46,9 +46,9 @@ class LiveRepository:
             return self._bundle(), found.report
 
     def rescan(self, name: str, out: Path) -> Path | None:
-        """Read one model again and write the snapshot, in which all others are as they were, to `out`; gives its index.
+        """Read one model again, write the snapshot to `out` with all others unchanged, and return its index.
 
-        None where the repository has no such model. Raises with the reason where it is there and cannot be served.
+        None if the repository has no such model. Raises with the reason if it cannot be served.
         """
         if not is_name(name) or not (self._path / name).is_dir():
             return None

@@ -1,6 +1,6 @@
-"""What each field of a configuration becomes: which backend, and every field that has no counterpart with what is so here.
+"""Maps a configuration's fields: the backend, and every field without a counterpart.
 
-`batching.py`, `tensors.py` and `versions.py` map what maps. Each field that a file states has a note: none is passed over.
+`batching.py`, `tensors.py` and `versions.py` map the others. Each field that a file sets gets a note.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ BACKEND = "onnxruntime"
 PLATFORM = "onnxruntime_onnx"
 DEFAULT_FILE = "model.onnx"
 
-# Files by which Triton knows a model's backend where no configuration names it.
+# Files by which Triton detects a model's backend without a configuration.
 _FILES_OF_OTHERS = {
     "model.plan": "TensorRT",
     "model.pt": "PyTorch",
@@ -28,49 +28,49 @@ _FILES_OF_OTHERS = {
     "model.py": "Python",
     "model.dali": "DALI",
 }
-# Without these a model does not answer what it answers under Triton.
+# Without these a model would answer differently than under Triton.
 _REFUSED = {
-    "ensemble_scheduling": "an ensemble joins models, which is not done here: serve its steps by themselves",
-    "sequence_batching": "state is not kept between requests here",
-    "batch_input": "inputs that the server makes of a batch are not made here",
-    "batch_output": "outputs that the server cuts from a batch are not cut here",
+    "ensemble_scheduling": "ensembles are not supported: serve the steps separately",
+    "sequence_batching": "no state is kept between requests",
+    "batch_input": "inputs computed from a batch are not supported",
+    "batch_output": "outputs sliced from a batch are not supported",
 }
-# Fields that other modules map, or that `identity` judges.
+# Fields mapped by other modules, or checked by `identity`.
 _ELSEWHERE = {
     "name", "platform", "backend", "default_model_filename", "version_policy", "max_batch_size", "dynamic_batching",
     "input", "output",
 }  # fmt: skip
-_SAID = {
-    "runtime": "flyball brings its own",
-    "instance_group": "lanes decide how many run at once, one on each core",
-    "optimization": "ONNX Runtime's own optimizations are on; nothing else is tuned",
-    "parameters": "options of Triton's backend; threads are lanes here",
-    "model_warmup": "every model is probed and warmed when it is loaded",
-    "model_operations": "custom operators are not loaded: a model that uses them is refused",
+_UNMAPPED = {
+    "runtime": "flyball has its own",
+    "instance_group": "the number of lanes sets the concurrency, one per core",
+    "optimization": "ONNX Runtime's own optimizations are on; there are no other options",
+    "parameters": "options of Triton's backend; lanes replace threads",
+    "model_warmup": "every model is probed and warmed up when it is loaded",
+    "model_operations": "custom operators are not supported: a model that uses them is refused",
     "model_transaction_policy": "each request has one answer",
-    "model_repository_agents": "agents are not run; every file is checked against the digest that it had when it was read",
+    "model_repository_agents": "agents are not run; every file is verified against its digest",
     "response_cache": "answers are not cached",
-    "metric_tags": "metrics have no labels of a model's own",
-    "model_metrics": "metrics have the buckets that they have for all models",
+    "metric_tags": "metrics have no model-specific labels",
+    "model_metrics": "all models' metrics have the same buckets",
     "cc_model_filenames": "one file for all machines: default_model_filename",
 }
 
 
 def identity(config: Config, name: str, notes: Notes) -> None:
-    """Refuse what another backend runs, and what cannot be right without the rest of Triton; say a name that differs."""
+    """Refuse other backends and features that change answers; report a name that differs from the folder's."""
     message = config.message
     for field, _ in message.ListFields():
         if field.name in _REFUSED:
             raise ModelRefusedError(f"{field.name}: {_REFUSED[field.name]}")
     if message.backend not in ("", BACKEND):
-        raise ModelRefusedError(f'backend "{message.backend}": only {BACKEND} is served; export the model to ONNX')
+        raise ModelRefusedError(f'backend "{message.backend}": only {BACKEND} is supported; export the model to ONNX')
     if message.platform not in ("", PLATFORM):
-        raise ModelRefusedError(f'platform "{message.platform}": only {PLATFORM} is served; export the model to ONNX')
+        raise ModelRefusedError(f'platform "{message.platform}": only {PLATFORM} is supported; export the model to ONNX')
     for field in ("platform", "backend"):
         if getattr(message, field):
             notes.mapped(field, "ONNX Runtime")
     if message.name and message.name != name:
-        notes.said("name", f'"{message.name}" is not the folder\'s name, under which it is served: "{name}"')
+        notes.unmapped("name", f'"{message.name}" differs from the folder\'s name; it is served as "{name}"')
     elif message.name:
         notes.mapped("name", name)
     if message.default_model_filename:
@@ -78,22 +78,22 @@ def identity(config: Config, name: str, notes: Notes) -> None:
 
 
 def other_backend(names: set[str]) -> str | None:
-    """Whose file it is, among the names of a version's folder; none where it is nobody's that we know."""
+    """The owner of a foreign model file in a version's folder, or None."""
     return next((f"{file} is a model of {owner}" for file, owner in _FILES_OF_OTHERS.items() if file in names), None)
 
 
-def say_the_rest(config: Config, notes: Notes) -> None:
-    """A note for every field that no other module has one for, and for those that nobody knows."""
+def note_unmapped(config: Config, notes: Notes) -> None:
+    """Add a note for every field without one, and for unknown fields."""
     for field, value in config.message.ListFields():
         if field.name in _ELSEWHERE:
             continue
-        notes.said(_path(field.name, value), _SAID.get(field.name, "it has no counterpart here"))
+        notes.unmapped(_path(field.name, value), _UNMAPPED.get(field.name, "no counterpart"))
     for path in config.unknown:
-        notes.said(path, "an unknown field; it is passed over")
+        notes.unmapped(path, "unknown field, ignored")
 
 
 def _path(name: str, value: Any) -> str:
-    """With what the field states, so that a reader need not look it up: instance_group(count, kind), parameters(threads)."""
+    """The field with its keys: instance_group(count, kind), parameters(threads)."""
     if hasattr(value, "ListFields"):
         inner = [field.name for field, _ in value.ListFields()]
     elif hasattr(value, "keys"):

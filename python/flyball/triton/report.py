@@ -1,6 +1,6 @@
-"""What became of a model repository: for each model whether it can be served, and what its configuration's fields became.
+"""The report on a model repository: each model's status, and the mapping of its configuration.
 
-Plain values that a terminal, a log and a machine can show. Must not know how they came about.
+Plain values for a terminal, a log or JSON. Must not know how they came about.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One field of a configuration: what it became here or, where `mapped` is false, that it has no counterpart."""
+    """One field of a configuration: its counterpart, or, if `mapped` is false, why it has none."""
 
     field: str
     mapped: bool
     text: str
 
     def document(self) -> dict[str, object]:
-        """The form for machines."""
+        """The JSON document."""
         return {"field": self.field, "mapped": self.mapped, "text": self.text}
 
 
@@ -25,17 +25,17 @@ class Notes(list[Note]):
     """Collects the notes of one model."""
 
     def mapped(self, path: str, text: str) -> None:
-        """The field says the same here, under another name."""
+        """The field has an equivalent."""
         self.append(Note(path, True, text))
 
-    def said(self, path: str, text: str) -> None:
-        """The field means nothing here, or something else."""
+    def unmapped(self, path: str, text: str) -> None:
+        """The field has no equivalent, or a different meaning."""
         self.append(Note(path, False, text))
 
 
 @dataclass(frozen=True, slots=True)
 class ModelReport:
-    """One model of the repository. A `refusal` is why it cannot be served at all."""
+    """One model of the repository. `refusal` is why it cannot be served."""
 
     name: str
     versions: tuple[str, ...] = ()
@@ -44,11 +44,11 @@ class ModelReport:
 
     @property
     def warnings(self) -> list[Note]:
-        """What does not map."""
+        """Fields that do not map."""
         return [note for note in self.notes if not note.mapped]
 
     def document(self) -> dict[str, object]:
-        """The form for machines."""
+        """The JSON document."""
         return {
             "name": self.name,
             "served": self.refusal is None,
@@ -67,14 +67,14 @@ class RepositoryReport:
 
     @property
     def served(self) -> list[ModelReport]:
-        """The models that a server is given."""
+        """The models to serve."""
         return [model for model in self.models if model.refusal is None]
 
     @property
     def refused(self) -> list[ModelReport]:
-        """The models that no server of ours can serve."""
+        """The models that cannot be served."""
         return [model for model in self.models if model.refusal is not None]
 
     def document(self) -> dict[str, object]:
-        """The form for machines."""
+        """The JSON document."""
         return {"repository": self.repository, "models": [model.document() for model in self.models]}

@@ -1,6 +1,6 @@
-"""The inputs and outputs of a configuration beside those that the model's file declares: what differs is said.
+"""Compares a configuration's inputs and outputs with those in the model's file, and reports differences.
 
-Where a file does not say a type or a shape, there is nothing to compare. Must not know terms or versions.
+A type or shape missing in the file is not compared. Must not know terms or versions.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from flyball.triton.report import Notes
 
 _LABELS_OF = "label_filename"
-# Flags of a tensor that have no counterpart, each with what is so here.
+# Tensor flags without a counterpart, and the behaviour here.
 _FLAGS = {
-    "format": "inputs are taken as the model declares them",
-    "is_shape_tensor": "there are no shape tensors in ONNX Runtime",
-    "allow_ragged_batch": "rows of different lengths do not share a run",
-    "optional": "a request must bring every input",
+    "format": "inputs have the model's declared layout",
+    "is_shape_tensor": "ONNX Runtime has no shape tensors",
+    "allow_ragged_batch": "rows of different lengths are not batched",
+    "optional": "a request must contain every input",
     "is_non_linear_format_io": "tensors are in the plain, linear layout",
 }
 
 
 def compare(config: Config, files: ModelFiles, notes: Notes) -> None:
-    """Say where a configuration's tensors are not those of the model."""
+    """Report where a configuration's tensors differ from the model's."""
     batched = config.message.max_batch_size > 0
     for role, stated, declared in (
         ("input", config.message.input, files.inputs),
@@ -45,17 +45,17 @@ def compare(config: Config, files: ModelFiles, notes: Notes) -> None:
             if tensor.name in by_name:
                 _compare_one(tensor, by_name[tensor.name], path, batched, notes)
             else:
-                notes.said(path, f"the model has no such {role}; it has {_listed(list(by_name))}")
+                notes.unmapped(path, f"the model has no such {role}; it has {_listed(list(by_name))}")
         left_out = [name for name in by_name if name not in {tensor.name for tensor in stated}]
         if left_out:
-            more = "clients must send" if role == "input" else "clients that name no output also get"
-            notes.said(role, f"{more} {_listed(left_out)}, which the configuration leaves out")
+            more = "clients must send" if role == "input" else "clients that request no output also get"
+            notes.unmapped(role, f"{more} {_listed(left_out)}, which the configuration omits")
         if len(notes) == before:
             notes.mapped(role, f"as in the model: {_listed([tensor.name for tensor in stated])}")
 
 
 def labels_of(config: Config, folder: ModelFolder, notes: Notes) -> dict[str, list[str]]:
-    """The labels of each output whose label_filename can be read."""
+    """The labels of each output with a readable label_filename."""
     from flyball.documents.snapshot.models import LABEL_CHARACTERS_MAX, LABELLED_OUTPUTS_MAX, LABELS_MAX
 
     found: dict[str, list[str]] = {}
@@ -66,12 +66,12 @@ def labels_of(config: Config, folder: ModelFolder, notes: Notes) -> dict[str, li
         try:
             labels = folder.labels(output.label_filename)
         except ModelRefusedError as error:
-            notes.said(path, f"no labels: {error.message}")
+            notes.unmapped(path, f"no labels: {error.message}")
             continue
         longest = max(map(len, labels))
         if len(found) == LABELLED_OUTPUTS_MAX or len(labels) > LABELS_MAX or longest > LABEL_CHARACTERS_MAX:
             bounds = f"{LABELLED_OUTPUTS_MAX} outputs, {LABELS_MAX} labels, {LABEL_CHARACTERS_MAX} characters"
-            notes.said(path, f"no labels: beyond what a snapshot may have, which is {bounds}")
+            notes.unmapped(path, f"no labels: above the limits of a snapshot ({bounds})")
             continue
         found[output.name] = labels
         notes.mapped(path, f"{len(labels)} label{'s' * (len(labels) != 1)} for classification")
@@ -81,28 +81,28 @@ def labels_of(config: Config, folder: ModelFolder, notes: Notes) -> dict[str, li
 def _compare_one(stated: Any, declared: DeclaredTensor, path: str, batched: bool, notes: Notes) -> None:
     kind = _datatype(stated)
     if kind and declared.datatype and kind != declared.datatype:
-        notes.said(f"{path} data_type", f"{kind} is not what the model has: {declared.datatype}")
+        notes.unmapped(f"{path} data_type", f"{kind} differs from the model's {declared.datatype}")
     dims = list(stated.dims)
     if stated.HasField("reshape"):
-        notes.said(f"{path} reshape", f"clients send and get the model's own shape, {_shown(declared.shape)}")
+        notes.unmapped(f"{path} reshape", f"clients send and get the model's own shape, {_shown(declared.shape)}")
         dims = list(stated.reshape.shape)
     elif not dims:
         return
     whole = [-1, *dims] if batched else dims
     if declared.shape is not None and not _fits(whole, declared.shape):
-        before = " behind the batch" if batched else ""
-        notes.said(f"{path} dims", f"{_shown(dims)}{before} is not what the model has: {_shown(declared.shape)}")
+        before = " after the batch axis" if batched else ""
+        notes.unmapped(f"{path} dims", f"{_shown(dims)}{before} differs from the model's {_shown(declared.shape)}")
 
 
 def _fits(stated: Sequence[int], declared: Sequence[int]) -> bool:
-    """As Triton compares: an axis that the model leaves open may be stated as any size, another only as it is."""
+    """As in Triton: a free axis of the model matches any size, another only itself."""
     if len(stated) != len(declared):
         return False
     return all(ours in (-1, theirs) for ours, theirs in zip(declared, stated, strict=True))
 
 
 def _datatype(stated: Any) -> str | None:
-    """V2's name of a type; none where the configuration does not say."""
+    """The V2 name of a type; None if not configured."""
     name = stated.DESCRIPTOR.fields_by_name["data_type"].enum_type.values_by_number[stated.data_type].name
     return {"TYPE_INVALID": None, "TYPE_STRING": "BYTES"}.get(name, name.removeprefix("TYPE_"))
 
@@ -110,11 +110,11 @@ def _datatype(stated: Any) -> str | None:
 def _say_flags(stated: Any, path: str, notes: Notes) -> None:
     for field, _ in stated.ListFields():
         if field.name in _FLAGS:
-            notes.said(f"{path} {field.name}", _FLAGS[field.name])
+            notes.unmapped(f"{path} {field.name}", _FLAGS[field.name])
 
 
 def _shown(shape: Sequence[int] | None) -> str:
-    return "whatever it is" if shape is None else "[" + ", ".join(map(str, shape)) + "]"
+    return "unknown" if shape is None else "[" + ", ".join(map(str, shape)) + "]"
 
 
 def _listed(names: Sequence[str]) -> str:

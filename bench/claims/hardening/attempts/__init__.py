@@ -1,4 +1,4 @@
-"""Attempts: each one tries a fault that an earlier build had, and reports what it saw.
+"""Attempts: each tries a fault of an earlier build, and reports the result.
 
 An attempt drives the commands of a `Build` as a stranger would: subprocesses, sockets and files. It imports nothing of
 `flyball`, so the same script runs against an older checkout. `before.json` holds what commit 9d7bd48 did.

@@ -1,4 +1,4 @@
-"""Attempts on item 1: tensors past a policy, and callers without rights."""
+"""Attempts on access: tensors past a policy, and callers without rights."""
 
 from __future__ import annotations
 

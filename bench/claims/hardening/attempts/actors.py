@@ -1,4 +1,4 @@
-"""Attempts at actors: whose name stands in a registry's history."""
+"""Attempts on actors: whose name a registry's history records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts at a candidate's faults: which version they are counted under."""
+"""Attempts on a candidate's faults: which version they are counted under."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts at what `check` and `plan` did not say, at windows that nobody could fill, and at decisions without a model."""
+"""Attempts on gaps in `check` and `plan`, windows that nobody can fill, and decisions without a model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts at leaving the process in which `flyball convert` loads a pickle."""
+"""Attempts to escape the process in which `flyball convert` loads a pickle."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts at models that run without an end, or trap: they held up loads, revocations and lanes, or ended the server."""
+"""Attempts with models that never end or trap: they blocked loads, revocations and lanes, or ended the server."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench.claims.hardening.attempts import Seen, attempt
 from bench.claims.hardening.watched_server import (
+    Watched,
     dividing,
     document,
     doubling,
@@ -16,7 +17,6 @@ from bench.claims.hardening.watched_server import (
     publish,
     run,
     until,
-    watched,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def looping_model_wedges_later_loads(build: Build, folder: Path) -> Seen:
     good, index = document("doubling", doubling(folder)), folder / "snapshot"
     publish(index, 1, [good])
     command = [build.flyballd, "--snapshot", str(index / "index.json"), "--unsigned", "allow", "--watch"]
-    with watched([*command, "--listen", "127.0.0.1:0"], build, folder) as server:
+    with Watched([*command, "--listen", "127.0.0.1:0"], build, folder) as server:
         publish(index, 2, [good, document("endless", endless(folder))])
         until(lambda: "endless" in server.states(), 3.0)
         publish(index, 3, [good, document("later", doubling(folder))])
@@ -56,7 +56,7 @@ def a_division_traps(build: Build, folder: Path) -> Seen:
     """Ask a model of one Div for the one quotient that the processor has not."""
     index = publish(folder / "snapshot", 1, [document("dividing", dividing(folder)), document("doubling", doubling(folder))])
     command = [build.flyballd, "--snapshot", str(index), "--unsigned", "allow", "--listen", "127.0.0.1:0"]
-    with watched(command, build, folder) as server:
+    with Watched(command, build, folder) as server:
         status = server.ask("dividing", "INT64", [1], -(2**63))
         alive = server.process.poll() is None and server.ask("doubling", "FP32", [1, 1], 1.0) == 200
         ended = server.process.poll()
@@ -76,7 +76,7 @@ def revoked_key_goes_on_serving(build: Build, folder: Path) -> Seen:
     snapshot = _compiled(build, folder, home)
     trust = ["--trust-root", str(home / "root.pub"), "--trust-policy", str(home / "trust.json"), "--unsigned", "allow"]
     command = [build.flyballd, "--snapshot", str(snapshot / "index.json"), *trust, "--watch", "--listen", "127.0.0.1:0"]
-    with watched(command, build, folder) as server:
+    with Watched(command, build, folder) as server:
         signed = [json.loads(path.read_bytes()) for path in (snapshot / "deployments").glob("*.json")]
         publish(snapshot, 1000, [*signed, document("endless", endless(folder))])
         # Loads begin within a tenth of a second; the one of the endless model takes half a minute at least.
@@ -110,10 +110,10 @@ def uninterruptible_operator_takes_its_lane_again(build: Build, folder: Path) ->
     index, limits = folder / "snapshot", {"run_ms_max": 500, "queue_wait_ms_max": 10_000}
     publish(index, 1, [document("holding", holding(folder), limits=limits)])
     command = [build.flyballd, "--snapshot", str(index / "index.json"), "--unsigned", "allow", "--listen", "127.0.0.1:0"]
-    with watched([*command, *_settings(folder, lanes=1)], build, folder) as server:
+    with Watched([*command, *_settings(folder, lanes=1)], build, folder) as server:
 
         def lost() -> int:
-            return server.log.read_text().count("does not stop")
+            return server.log().count("does not stop")
 
         def answers() -> bool:
             return server.ask("holding", "INT64", [1], 3) == 200

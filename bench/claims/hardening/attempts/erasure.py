@@ -1,4 +1,4 @@
-"""Erasures and holds: what is confirmed, what is refused, and what every reader says afterwards."""
+"""Attempts on erasures and holds: confirmations, refusals, and what readers report afterwards."""
 
 from __future__ import annotations
 

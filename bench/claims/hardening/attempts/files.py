@@ -1,4 +1,4 @@
-"""Files of a model: links, pipes and devices in the place of its external data."""
+"""Attempts on model files: links, pipes and devices instead of external data."""
 
 from __future__ import annotations
 

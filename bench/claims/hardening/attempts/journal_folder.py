@@ -1,4 +1,4 @@
-"""The journal's folder under a running server, and what `verify` makes of what lies beside the log."""
+"""Attempts on a running server's journal folder, and on `verify` with foreign files beside the log."""
 
 from __future__ import annotations
 

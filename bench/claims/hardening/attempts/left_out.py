@@ -1,4 +1,4 @@
-"""What the first attack left out: imports that lead elsewhere, approvals that are replayed or raced, kills during a load."""
+"""Attempts missed at first: redirected imports, replayed or racing approvals, kills during a load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts at memory without bounds at run time: tensors that grow with input values, large answers, memory that is kept."""
+"""Attempts on unbounded memory: tensors that grow with input values, large answers, memory not released."""
 
 from __future__ import annotations
 

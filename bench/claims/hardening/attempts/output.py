@@ -1,4 +1,4 @@
-"""Output: control characters in what callers chose, server paths in errors, and a log that shows every frame."""
+"""Attempts on output: control characters from callers, server paths in errors, frames in the log."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import http.client
 import io
 import json
 import re
-import subprocess
 import tarfile
 from typing import TYPE_CHECKING
 
 from bench.claims.hardening.attempts import Build, Seen, attempt
-from bench.claims.hardening.raw_server import PREFACE, SETTINGS, START_S, frame, frames, head, model, run, serving, waited
+from bench.claims.hardening.raw_server import PREFACE, SETTINGS, frame, frames, head, model, run, serving, waited
+from bench.claims.hardening.server_process import ServerProcess
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,19 +68,14 @@ def admin_errors_name_paths(build: Build, folder: Path) -> Seen:
     run([build.flyball, "registry", "init", str(home)], folder)
     key = run([build.flyball, "registry", "key", "add", "ada", "--role", "deployer", "--registry", str(home)], folder).stdout
     command = [build.flyball, "admin", "--registry", str(home), "--listen", "127.0.0.1:0"]
-    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        ready = process.stdout.readline() if process.stdout else ""
-        connection = http.client.HTTPConnection(ready.split()[1].removeprefix("http://"), timeout=START_S)
+    with ServerProcess(command, folder) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
         headers = {"authorization": f"Bearer {key.strip()}", "content-type": "application/x-tar"}
         connection.request("POST", "/v1/registry/fraud/register", _package(), headers)
         answer = connection.getresponse()
-        told = answer.read().decode()
-        shown = str(folder) in told or ".passing-" in told
-        return Seen(f"{answer.status}: {told[:160]}", holds=answer.status == 422 and not shown)
-    finally:
-        process.kill()
-        process.wait()
+        text = answer.read().decode()
+        shown = str(folder) in text or ".passing-" in text
+        return Seen(f"{answer.status}: {text[:160]}", holds=answer.status == 422 and not shown)
 
 
 def _package() -> bytes:

@@ -1,4 +1,4 @@
-"""Attempts on item 5: overrides and outcomes by anybody, with any outcome, under any name."""
+"""Attempts on overrides and outcomes: by anyone, with any outcome, under any name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process: stopping and continuing it, a clock that steps, and who it runs as."""
+"""Attempts on the process: stop and continue, clock steps, and its user."""
 
 from __future__ import annotations
 

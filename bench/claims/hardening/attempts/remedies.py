@@ -1,4 +1,4 @@
-"""Attempts at words that are both a remedy and an outcome."""
+"""Attempts with words that are both a remedy and an outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attempts at a published snapshot: every value of every signed document changed, documents cut off and exchanged."""
+"""Attempts on a published snapshot: every signed value changed, documents truncated and swapped."""
 
 from __future__ import annotations
 

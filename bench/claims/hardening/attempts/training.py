@@ -1,4 +1,4 @@
-"""Attempts at training that differs from serving."""
+"""Attempts on differences between training and serving."""
 
 from __future__ import annotations
 

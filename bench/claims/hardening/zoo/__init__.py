@@ -1,4 +1,4 @@
-"""Hostile models: each tries to take a server down by what it does when it is loaded or run.
+"""Hostile models: each tries to bring a server down when it is loaded or run.
 
 All of them take `n`, an INT64 of shape [1, 1], which most multiply. With n of 0 or 1, as a probe makes it up, most are
 harmless. Must not know what becomes of them.

@@ -1,4 +1,4 @@
-"""How hostile models are put together: nodes, constants and bodies of loops, with as few words as possible."""
+"""Builds hostile models: nodes, constants and loop bodies."""
 
 from __future__ import annotations
 

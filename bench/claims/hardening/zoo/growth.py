@@ -1,4 +1,4 @@
-"""Models whose tensors, sequences or texts grow with the value of their input."""
+"""Models whose tensors, sequences or texts grow with an input value."""
 
 from __future__ import annotations
 

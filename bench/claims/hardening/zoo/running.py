@@ -1,4 +1,4 @@
-"""Models that run on and on: loops, and single operators that nothing interrupts."""
+"""Models that never end: loops, and uninterruptible operators."""
 
 from __future__ import annotations
 

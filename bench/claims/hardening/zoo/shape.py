@@ -1,4 +1,4 @@
-"""Models that are hostile by their form: depth, width, recursion, and constants that are not what they say."""
+"""Models with a hostile structure: depth, width, recursion, and inconsistent constants."""
 
 from __future__ import annotations
 

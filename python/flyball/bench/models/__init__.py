@@ -1,4 +1,4 @@
-"""Models that the demo, the claims and the benchmarks serve; all seeded, so that two machines measure the same.
+"""Seeded models for the demo, the claims and the benchmarks, identical on every machine.
 
 Needs the extra: pip install 'flyball[demo]'. Must not know servers.
 """

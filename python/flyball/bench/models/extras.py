@@ -1,4 +1,4 @@
-"""What the makers have in common: the form of their files, and libraries that talk while they work."""
+"""Shared by the model makers: the required extra, and silencing of noisy libraries."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-OPSET = 17  # old enough for every runtime that we take, new enough for all operators here
+OPSET = 17  # old enough for every supported runtime, new enough for all operators here
 IR_VERSION = 9
 
 
 @contextmanager
 def without_advice() -> Iterator[None]:
-    """Quantising advises pre-processing, which would change nothing in these graphs."""
+    """Hide the quantiser's advice on pre-processing, which would not change these graphs."""
     logging.disable(logging.WARNING)
     try:
         yield

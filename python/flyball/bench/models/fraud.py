@@ -1,4 +1,4 @@
-"""Synthetic card payments, and the gradient-boosted trees that judge them. Must not know servers."""
+"""Synthetic card payments, and gradient-boosted trees that score them. Must not know servers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FRAUD_FIELDS = (
 
 
 def fraud_rows(count: int, seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """Synthetic card payments and whether each was fraud: skewed amounts, a rare class, fields that act together."""
+    """Synthetic card payments with fraud labels: skewed amounts, a rare class, interacting fields."""
     random = np.random.default_rng(seed)
     amount = random.lognormal(3.2, 1.1, count)
     hour = random.integers(0, 24, count).astype(float)
@@ -61,7 +61,7 @@ def fraud_rows(count: int, seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[
 
 
 def make_fraud_gbdt(path: Path, trees: int = 300, seed: int = 7) -> Path:
-    """Train a LightGBM classifier on synthetic payments and convert it; answers `label` and `probabilities`."""
+    """Train a LightGBM classifier on synthetic payments and convert it; outputs `label` and `probabilities`."""
     with needing("the demo needs more packages", extra="demo"):
         import lightgbm
         import onnx  # noqa: F401 - the converter wants it, and its own words for that do not name the extra

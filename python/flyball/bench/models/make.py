@@ -1,4 +1,4 @@
-"""From a scenario's `model` to the file that a server is given, and the rows that a maker knows. Must not know servers."""
+"""Makes a scenario's model file, and rows for it. Must not know servers."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def make_model(source: ModelSource, folder: Path) -> Path:
-    """The ONNX file of a source: made anew in `folder` under the model's name, or the one that it names."""
+    """The ONNX file of a source: generated in `folder` under the model's name, or the named file."""
     if source.path is not None:
         path = Path(source.path)
         if not path.is_file():
-            raise ModelRefusedError(f"there is no model {path}", next_step="model.path must name an ONNX file")
+            raise ModelRefusedError(f"model.path: {path} does not exist", next_step="name an ONNX file")
         return path
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{source.name}.onnx"
@@ -39,7 +39,7 @@ def make_model(source: ModelSource, folder: Path) -> Path:
 
 
 def maker_rows(maker: MakerName, count: int, seed: int) -> Iterator[np.ndarray[Any, Any]]:
-    """Rows of the kind that a maker's model was made for, one at a time; none of them twice."""
+    """Distinct rows for a maker's model, one at a time."""
     match maker:
         case "fraud-gbdt":
             rows = fraud_rows(count, seed)[0]
@@ -48,5 +48,5 @@ def maker_rows(maker: MakerName, count: int, seed: int) -> Iterator[np.ndarray[A
         case "vision-cnn-int8":
             yield from pictures(count, seed)
             return
-    for place in range(count):
-        yield rows[place : place + 1]
+    for index in range(count):
+        yield rows[index : index + 1]

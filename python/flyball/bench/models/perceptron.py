@@ -1,4 +1,4 @@
-"""Perceptrons with seeded weights: large ones that are bound by memory, and one in INT8. Must not know servers."""
+"""Seeded perceptrons: large, memory-bound ones, and one in INT8. Must not know servers."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
 
 
 def make_mlp(path: Path, sizes: tuple[int, ...] = (64, 1024, 1024, 1024, 1024, 1), seed: int = 7) -> Path:
-    """A float32 perceptron with ReLUs; by default 12.9 MB of weights, large enough to be bound by memory."""
+    """A float32 perceptron with ReLUs; by default 12.9 MB of weights, large enough to be memory-bound."""
     with needing("the demo needs more packages", extra="demo"):
         import onnx
         from onnx import TensorProto, helper, numpy_helper
     random = np.random.default_rng(seed)
     nodes, weights = [], []
     here = "input"
-    for place, (wide, narrow) in enumerate(pairwise(sizes)):
-        last = place == len(sizes) - 2
+    for index, (wide, narrow) in enumerate(pairwise(sizes)):
+        last = index == len(sizes) - 2
         matrix = (random.standard_normal((wide, narrow)) / np.sqrt(wide)).astype(np.float32)
         bias = (random.standard_normal(narrow) * 0.1).astype(np.float32)
-        weights += [numpy_helper.from_array(matrix, f"w{place}"), numpy_helper.from_array(bias, f"b{place}")]
-        there = "output" if last else f"dense{place}"
-        nodes.append(helper.make_node("Gemm", [here, f"w{place}", f"b{place}"], [there]))
+        weights += [numpy_helper.from_array(matrix, f"w{index}"), numpy_helper.from_array(bias, f"b{index}")]
+        there = "output" if last else f"dense{index}"
+        nodes.append(helper.make_node("Gemm", [here, f"w{index}", f"b{index}"], [there]))
         if not last:
-            nodes.append(helper.make_node("Relu", [there], [f"relu{place}"]))
-            there = f"relu{place}"
+            nodes.append(helper.make_node("Relu", [there], [f"relu{index}"]))
+            there = f"relu{index}"
         here = there
     graph = helper.make_graph(
         nodes,
@@ -52,7 +52,7 @@ def make_fraud_mlp_12mb(path: Path, seed: int = 7) -> Path:
 
 
 def make_int8_mlp(path: Path, seed: int = 7) -> Path:
-    """The dynamically quantised form of a small perceptron: its scale spans the batch, so rows influence each other."""
+    """A dynamically quantised small perceptron: its scale spans the batch, so rows influence each other."""
     with needing("the demo needs more packages", extra="demo"):
         from onnxruntime.quantization import QuantType, quantize_dynamic
     whole = make_mlp(path.with_suffix(".fp32.onnx"), sizes=(32, 128, 128, 1), seed=seed)

@@ -1,6 +1,6 @@
-"""Models for tails: a CNN whose row costs what one likes, and a table of 100 MB that is quick to ask. Must not know servers.
+"""Models for tail latency: a CNN with adjustable cost per row, and a fast 100 MB lookup table. Must not know servers.
 
-Both take one short row, so that the time goes into the run and not into reading the request.
+Both take one short row, so that time is spent in the run and not in parsing the request.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ _DOC_STRING = 0x32  # the key of ModelProto.doc_string, field 6 of text
 
 
 def make_row_cnn(path: Path, layers: int, seed: int = 7) -> Path:
-    """Convolutions over 8 × 8 cells of a row of 64 numbers, 9.4 million multiplications a layer.
+    """Convolutions over 8 × 8 cells of a row of 64 numbers, 9.4 million multiplications per layer.
 
-    The weights of a layer serve 64 cells of one row, so that a batch costs nearly as much as its rows one by one.
+    A layer's weights serve 64 cells of one row, so that a batch costs nearly as much as its rows one by one.
     """
     helper, numpy_helper = _onnx()
     random = np.random.default_rng(seed)
     weights = [numpy_helper.from_array(np.array([-1, 1, _SIDE, _SIDE], np.int64), "shape")]
     nodes = [helper.make_node("Reshape", ["input", "shape"], ["cells"])]
-    here, taken = "cells", 1
-    for place in range(layers):
-        kernel = (random.standard_normal((_CHANNELS, taken, 3, 3)) * np.sqrt(2 / (9 * taken))).astype(np.float32)
-        weights.append(numpy_helper.from_array(kernel, f"k{place}"))
+    here, width_in = "cells", 1
+    for index in range(layers):
+        kernel = (random.standard_normal((_CHANNELS, width_in, 3, 3)) * np.sqrt(2 / (9 * width_in))).astype(np.float32)
+        weights.append(numpy_helper.from_array(kernel, f"k{index}"))
         window: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
-        nodes.append(helper.make_node("Conv", [here, f"k{place}"], [f"conv{place}"], **window))
-        here, taken = f"relu{place}", _CHANNELS
-        nodes.append(helper.make_node("Relu", [f"conv{place}"], [here]))
+        nodes.append(helper.make_node("Conv", [here, f"k{index}"], [f"conv{index}"], **window))
+        here, width_in = f"relu{index}", _CHANNELS
+        nodes.append(helper.make_node("Relu", [f"conv{index}"], [here]))
     weights.append(numpy_helper.from_array(_dense(random, _CHANNELS, 1), "head"))
     nodes += [
         helper.make_node("GlobalAveragePool", [here], ["pooled"]),
@@ -48,7 +48,7 @@ def make_row_cnn(path: Path, layers: int, seed: int = 7) -> Path:
 
 
 def make_table_100mb(path: Path, seed: int = 7) -> Path:
-    """Looks eight ids up in a table of 100 MB and joins what it finds, as rankings do: many bytes to load, a quick run."""
+    """Looks up and joins eight ids in a 100 MB table, like a ranking model: many bytes to load, a fast run."""
     helper, numpy_helper = _onnx()
     random = np.random.default_rng(seed)
     table = random.standard_normal((_TABLE_ROWS, _TABLE_WIDTH), np.float32)
@@ -69,15 +69,15 @@ def make_table_100mb(path: Path, seed: int = 7) -> Path:
 
 
 def table_rows(count: int, seed: int) -> np.ndarray[Any, Any]:
-    """Ids for the table, eight a row."""
+    """Ids for the table, eight per row."""
     return np.random.default_rng(seed).integers(0, _TABLE_ROWS, (count, _IDS), np.int64)
 
 
 def retitle(path: Path, out: Path, title: str) -> Path:
-    """The same model under another digest: protobuf reads a field that comes twice as its last, so its end is enough."""
+    """The same model under another digest: protobuf uses the last of repeated fields, so appending one suffices."""
     text = title.encode()
     if len(text) > 127:
-        raise ValueError("a title has 127 bytes at most: its length is written as one byte")
+        raise ValueError("a title has at most 127 bytes: its length is written as one byte")
     out.write_bytes(path.read_bytes() + bytes([_DOC_STRING, len(text)]) + text)
     return out
 

@@ -1,6 +1,6 @@
 """A small image classifier in static INT8, and pictures for it. Must not know servers.
 
-It takes bytes of pixels, as a vision service is sent them, and scales them itself.
+It takes pixel bytes, as clients of a vision service send them, and scales them itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SIDE = 224
 _CLASSES = 10
-_CHANNELS = (3, 64, 128, 256, 512, 512)  # 830 million multiplications a picture: about 5 ms on one core with VNNI
+_CHANNELS = (3, 64, 128, 256, 512, 512)  # 830 million multiplications per picture: about 5 ms on one core with VNNI
 _CALIBRATION_PICTURES = 16
 
 
@@ -33,7 +33,7 @@ def pictures(count: int, seed: int) -> Iterator[np.ndarray[Any, Any]]:
 
 
 def make_vision_cnn_int8(path: Path, seed: int = 7) -> Path:
-    """Five convolutions of stride 2, a mean and ten scores, quantised with seeded pictures, a scale for each channel."""
+    """Five convolutions of stride 2, a mean and ten scores; per-channel INT8, calibrated with seeded pictures."""
     with needing("the demo needs more packages", extra="demo"):
         from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
         from onnxruntime.quantization.calibrate import CalibrationDataReader
@@ -55,7 +55,7 @@ def make_vision_cnn_int8(path: Path, seed: int = 7) -> Path:
             activation_type=QuantType.QUInt8,
             weight_type=QuantType.QInt8,
             per_channel=True,
-            # Seven bits: eight overflow on cores without VNNI, and the answers would depend on the machine.
+            # Seven bits: eight overflow on cores without VNNI, and answers would depend on the machine.
             reduce_range=True,
         )
     return path
@@ -72,14 +72,14 @@ def _float_cnn(seed: int) -> Any:
         helper.make_node("Mul", ["pixels", "scale"], ["scaled"]),
     ]
     here = "scaled"
-    for place, (taken, given) in enumerate(pairwise(_CHANNELS)):
-        kernel = (random.standard_normal((given, taken, 3, 3)) * np.sqrt(2 / (9 * taken))).astype(np.float32)
+    for index, (width_in, given) in enumerate(pairwise(_CHANNELS)):
+        kernel = (random.standard_normal((given, width_in, 3, 3)) * np.sqrt(2 / (9 * width_in))).astype(np.float32)
         bias = (random.standard_normal(given) * 0.1).astype(np.float32)
-        weights += [numpy_helper.from_array(kernel, f"k{place}"), numpy_helper.from_array(bias, f"b{place}")]
+        weights += [numpy_helper.from_array(kernel, f"k{index}"), numpy_helper.from_array(bias, f"b{index}")]
         window: dict[str, Any] = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
-        nodes.append(helper.make_node("Conv", [here, f"k{place}", f"b{place}"], [f"conv{place}"], **window))
-        here = f"relu{place}"
-        nodes.append(helper.make_node("Relu", [f"conv{place}"], [here]))
+        nodes.append(helper.make_node("Conv", [here, f"k{index}", f"b{index}"], [f"conv{index}"], **window))
+        here = f"relu{index}"
+        nodes.append(helper.make_node("Relu", [f"conv{index}"], [here]))
     head = (random.standard_normal((_CHANNELS[-1], _CLASSES)) / np.sqrt(_CHANNELS[-1])).astype(np.float32)
     weights.append(numpy_helper.from_array(head, "head"))
     nodes += [

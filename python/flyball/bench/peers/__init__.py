@@ -1,1 +1,1 @@
-"""Other servers of the same model, written as their users would, and run as processes of their own."""
+"""Other servers of the same model, written as their users would, and run as separate processes."""

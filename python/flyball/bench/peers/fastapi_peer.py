@@ -1,7 +1,7 @@
-"""FastAPI + ONNX Runtime as a good engineer would write it: NumPy, one session with one thread, uvloop and httptools.
+"""FastAPI + ONNX Runtime as a good engineer would write it: NumPy, one single-threaded session, uvloop, httptools.
 
 Run:  python -m flyball.bench.peers.fastapi_peer NAME=MODEL.onnx --style def|async --port 0
-Prints `ready http://127.0.0.1:PORT` once it takes requests. One worker. The body is V2 JSON, like ours.
+Prints `ready http://127.0.0.1:PORT` once it accepts requests. One worker. The body is V2 JSON, like ours.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ class Model:
 
 
 def make_app(models: dict[str, Model], style: str) -> FastAPI:
-    """The application; `style` picks `def` (a thread pool) or `async def` (on the loop) for the endpoint."""
+    """The application; `style` selects a `def` (thread pool) or `async def` (event loop) endpoint."""
     app = FastAPI()
 
     def answer(name: str, body: dict[str, Any]) -> JSONResponse:
         model = models.get(name)
         if model is None:
             raise HTTPException(404, f"no model {name}")
-        # JSONResponse rather than a dict: FastAPI would walk the whole answer once more to make it JSON.
+        # JSONResponse instead of a dict: FastAPI would traverse the whole answer once more.
         return JSONResponse(model.infer(body))
 
     if style == "async":
@@ -91,7 +91,7 @@ def main() -> None:
     app = make_app({name: Model(Path(path))}, arguments.style)
     listener = socket.create_server(("127.0.0.1", arguments.port), backlog=1024)
     config = uvicorn.Config(app, loop="uvloop", http="httptools", log_level="warning", access_log=False)
-    # The backlog holds what comes before the loop runs, so ready may be said now.
+    # The backlog holds early connections, so it can report ready now.
     sys.stdout.write(f"ready http://127.0.0.1:{listener.getsockname()[1]}\n")
     sys.stdout.flush()
     uvicorn.Server(config).run(sockets=[listener])

@@ -1,6 +1,6 @@
-"""A report is made from a record and from nothing else: on the terminal, as one page, as plots, as JSON.
+"""Reports from a record alone: terminal, HTML page, plots, JSON.
 
-All of them show the figures of `summary`. Must not know how anything was measured.
+All show the figures of `summary`. Must not know how anything was measured.
 """
 
 from flyball.bench.report.document import report_document

@@ -1,4 +1,4 @@
-"""A comparison of two servers, for people and for machines. Must not judge: the verdicts come with it."""
+"""Shows a comparison of two servers, as text and JSON. Must not evaluate it: verdicts are part of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def print_comparison(found: Comparison, caveats: list[str], out: Console, path: Path | None) -> None:
-    """One line a figure, the sentence, and what qualifies it."""
+    """Print one line per figure, the summary, and its caveats."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -33,7 +33,7 @@ def print_comparison(found: Comparison, caveats: list[str], out: Console, path: 
 
 
 def comparison_document(found: Comparison) -> dict[str, Any]:
-    """The same for `--json`; latencies in µs, rates a second."""
+    """The JSON document; latencies in µs, rates per second."""
     return {
         "shown": found.shown,
         "summary": found.summary,

@@ -1,4 +1,4 @@
-"""The figures of a report as one JSON document. What is not known, or is not the server's, is null."""
+"""The figures of a report as one JSON document. Unknown values, and those not the server's, are null."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def report_document(record: BenchRecord | Summary) -> dict[str, Any]:
-    """What the report says, for machines. Latencies are in µs, rates in requests a second."""
+    """The report's figures. Latencies are in µs, rates in requests per second."""
     summary = summarise(record)
     record = summary.record
     comparison = summary.comparison
@@ -45,14 +45,14 @@ def report_document(record: BenchRecord | Summary) -> dict[str, Any]:
 def _subject(subject: SubjectFigures) -> dict[str, Any]:
     return {
         "name": subject.name,
-        "version": subject.told.version,
+        "version": subject.record.version,
         "rate_kept": subject.kept.model_dump(exclude={"subject"}) if subject.kept else None,
         "latency_us": {key: _estimate(subject.latency_us.get(key)) for key in [*QUANTILES, "max", "mean"]},
         "service_p99_us": subject.service_p99_us,
         "answered_per_s": _estimate(subject.rate_per_s),
         "error_share": subject.error_share,
-        "cold_start_s": subject.told.cold_start_s,
-        "memory_bytes": subject.told.memory_bytes,
+        "cold_start_s": subject.record.cold_start_s,
+        "memory_bytes": subject.record.memory_bytes,
         "windows": len(subject.windows),
         "windows_left_out": subject.left_out,
     }

@@ -1,6 +1,6 @@
-"""How plots look: one palette that colour-blind readers can tell apart, shapes beside colours, units on every axis.
+"""The style of plots: a palette for colour-blind readers, shapes beside colours, units on every axis.
 
-Inks are placeholders of a light page; `svg` turns them into CSS variables, so that a page's plots follow its dark mode.
+Inks are placeholders of a light page; `svg` turns them into CSS variables, so that plots follow dark mode.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 INK, SOFT, GRID, PAPER = "#1f2430", "#5b6472", "#dfe3e8", "#ffffff"
 ALARM = "#b3261e"
 _DARK = {INK: "#e6e9ef", SOFT: "#a3acba", GRID: "#333a46", PAPER: "#161b22", ALARM: "#ff8a80"}
-# Okabe and Ito's colours, the yellow left out: it is lost on white. The last two are told apart by their markers.
+# Okabe and Ito's colours without yellow, which is invisible on white. Markers distinguish the last two.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7a7f87", "#8a5a2b")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "p")
-# From dark to light and back to dark in the order of the walk, so that neighbours differ in more than their hue.
+# Dark to light and back in the order of the walk, so that neighbours differ in more than hue.
 STAGE_COLOURS = (
     *("#2b3a67", "#35558f", "#3f73a9", "#5b8f9f", "#7a9e87"),
     *("#b58a3c", "#c2622d", "#a23b52", "#74305f", "#4a2a59"),
@@ -33,7 +33,7 @@ STAGE_COLOURS = (
 DASHED: tuple[int, tuple[int, int]] = (0, (4, 2))
 DOTTED: tuple[int, tuple[float, float]] = (0, (1, 1.2))
 _WIDTH_IN, _DPI = 8.6, 160
-_HEAD_IN, _LEFT = 0.72, 0.008  # above the panels: room for the title, the context and a mark
+_HEAD_IN, _LEFT = 0.72, 0.008  # above the panels: space for the title, the context and a mark
 _CONTEXT_MAX, _MARK_MAX = 126, 108  # characters that fit below the title, and bold ones
 _SETTINGS: dict[str, Any] = {
     "font.family": ["DejaVu Sans"],
@@ -71,7 +71,7 @@ _SETTINGS: dict[str, Any] = {
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Settings of every plot, for as long as it is made and written. Tells how to install matplotlib where it is not."""
+    """Settings for making and writing a plot. Fails with an install command if matplotlib is missing."""
     with needing("plots need matplotlib", extra="bench"):
         import matplotlib as mpl
     with mpl.rc_context(cast("Any", _SETTINGS)):  # matplotlib lists each key's name in its types
@@ -79,7 +79,7 @@ def drawing() -> Iterator[None]:
 
 
 def new_figure(title: str, rows: int = 1, columns: int = 1, *, height_in: float, **given: Any) -> tuple[Figure, list[Axes]]:
-    """A figure outside of pyplot, which would keep it for ever and might look for a display."""
+    """A figure outside of pyplot, which would keep it forever and might look for a display."""
     from matplotlib.figure import Figure
 
     height_in += _HEAD_IN
@@ -91,7 +91,7 @@ def new_figure(title: str, rows: int = 1, columns: int = 1, *, height_in: float,
 
 
 def subscribe(figure: Figure, context: str, mark: str | None) -> None:
-    """Under the title: where the figures are from, and first of all whether they are whole."""
+    """Below the title: the source of the figures, and whether they are complete."""
     y = 1 - 0.36 / figure.get_figheight()
     if mark:
         figure.text(
@@ -101,9 +101,9 @@ def subscribe(figure: Figure, context: str, mark: str | None) -> None:
     figure.text(_LEFT, y, _shortened(context, _CONTEXT_MAX), va="top", fontsize=9.5, color=SOFT, in_layout=False)
 
 
-def look(place: int) -> dict[str, Any]:
-    """Colour and marker of the subject at this place."""
-    return {"color": _COLOURS[place % len(_COLOURS)], "marker": _MARKERS[place % len(_MARKERS)]}
+def look(index: int) -> dict[str, Any]:
+    """Colour and marker of the subject with this index."""
+    return {"color": _COLOURS[index % len(_COLOURS)], "marker": _MARKERS[index % len(_MARKERS)]}
 
 
 def latency_axis(axes: Axes, label: str = "latency") -> None:
@@ -118,12 +118,12 @@ def latency_axis(axes: Axes, label: str = "latency") -> None:
 
 
 def latency_ticks(axis: Axis) -> None:
-    """Ticks in the unit that reads best."""
+    """Ticks in the most readable unit."""
     axis.set_major_formatter(lambda us, _: _short(us))
 
 
 def rate_axis(axes: Axes, label: str) -> None:
-    """An x axis of rates, thousands set apart."""
+    """An x axis of rates, with thousands separators."""
     from matplotlib.ticker import NullFormatter
 
     axes.xaxis.set_major_formatter(lambda per_s, _: rate(per_s))
@@ -132,16 +132,16 @@ def rate_axis(axes: Axes, label: str) -> None:
 
 
 def plain_axis(axes: Axes) -> None:
-    """A y axis of counts, thousands set apart."""
+    """A y axis of counts, with thousands separators."""
     axes.yaxis.set_major_formatter(lambda count, _: rate(count))
 
 
 def slo_line(axes: Axes, slo_ms: float | None) -> None:
-    """The promise, across the plot."""
+    """A line at the SLO."""
     if slo_ms is None:
         return
     axes.axhline(slo_ms * 1e3, color=ALARM, linewidth=1.2, linestyle=(0, (5, 3)), zorder=1.5)
-    words = axes.annotate(
+    label = axes.annotate(
         f"p99 ≤ {slo_ms:g} ms",
         (0.0, slo_ms * 1e3),
         xycoords=("axes fraction", "data"),
@@ -151,18 +151,18 @@ def slo_line(axes: Axes, slo_ms: float | None) -> None:
         fontsize=10,
         zorder=5,
     )
-    words.set_path_effects(halo())
+    label.set_path_effects(halo())
 
 
 def halo() -> list[Any]:
-    """Keeps words readable where lines run through them."""
+    """Keeps text readable over lines."""
     from matplotlib.patheffects import withStroke
 
     return [withStroke(linewidth=3.0, foreground=PAPER)]
 
 
 def legend(figure: Figure, handles: Sequence[Any], labels: Sequence[str], columns: int = 4) -> None:
-    """Below everything, where it hides no data."""
+    """A legend below everything, where it hides no data."""
     figure.legend(handles, [_label(text) for text in labels], loc="outside lower center", ncols=min(columns, len(labels)))
 
 
@@ -174,23 +174,23 @@ def png(figure: Figure) -> bytes:
 
 
 def svg(figure: Figure) -> bytes:
-    """The figure as SVG that follows the reader's choice of light or dark."""
+    """The figure as SVG that follows light or dark mode."""
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Creator": None, "Date": None, "Format": None, "Type": None})
     text = out.getvalue()
-    text = text[text.index("<svg") :]  # without the address of a DTD
+    text = text[text.index("<svg") :]  # without the DTD's address
     light, dark = [], []
-    for place, (ink, in_dark) in enumerate(_DARK.items()):
-        text = text.replace(ink, f"var(--i{place})")
-        light.append(f"--i{place}:{ink}")
-        dark.append(f"--i{place}:{in_dark}")
+    for index, (ink, in_dark) in enumerate(_DARK.items()):
+        text = text.replace(ink, f"var(--i{index})")
+        light.append(f"--i{index}:{ink}")
+        dark.append(f"--i{index}:{in_dark}")
     style = f":root{{{';'.join(light)}}}@media (prefers-color-scheme:dark){{:root{{{';'.join(dark)}}}}}"
     head, start, rest = text.partition("<defs>")
     return f"{head}<style>{style}</style>{start}{rest}".encode()
 
 
 def _short(us: float) -> str:
-    """A tick's time without digits that say nothing: "5 ms", "0.5 µs"."""
+    """A tick's time without trailing zeros: "5 ms", "0.5 µs"."""
     number, _, unit = latency(us).partition(" ")
     return f"{float(number):g} {unit}"
 

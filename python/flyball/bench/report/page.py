@@ -1,6 +1,6 @@
-"""One HTML page that can be sent to anyone: no script, nothing from outside, plots inside, light and dark.
+"""The report as one self-contained HTML page: no script, no external files, plots inside, light and dark.
 
-Names, descriptions and problems come from elsewhere and are escaped by the template.
+Names, descriptions and problems are untrusted; the template escapes them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Picture:
 
 
 def write_page(record: BenchRecord | Summary, path: Path, raw: Path | None = None) -> Path:
-    """Write the page of a record to `path`; `raw` is where the record lies."""
+    """Write the page of a record to `path`; `raw` is the record's path."""
     page = template(_TEMPLATE, latency=latency, rate=rate, size=size, percent=percent, span=_span)
     text = page.render(_context(summarise(record), raw))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -49,13 +49,13 @@ def _context(summary: Summary, raw: Path | None) -> dict[str, Any]:
     return {
         "record": record,
         "summary": summary,
-        "words": texts,
+        "texts": texts,
         "name": texts.name_of(record),
         "setting": texts.setting(summary),
         "partial": texts.partial(record),
         "rate_heading": texts.rate_heading(summary),
         "with_errors": any(subject.error_share for subject in summary.subjects),
-        "colours": [look(place)["color"] for place in range(len(summary.subjects))],
+        "colours": [look(index)["color"] for index in range(len(summary.subjects))],
         "kept_span": {
             kept.subject: rate_span(kept.low_per_s, kept.high_per_s)
             for kept in record.rates_kept
@@ -82,7 +82,7 @@ def _pictures(summary: Summary) -> list[_Picture]:
 
 
 def _span(estimate: Estimate | None, unit: str) -> str:
-    """The interval of an estimate, of latencies or of rates; nothing where there is none."""
+    """The interval of a latency or rate; empty if there is none."""
     if estimate is None or estimate.interval is None:
         return ""
     low, high = estimate.interval.low, estimate.interval.high
@@ -90,7 +90,7 @@ def _span(estimate: Estimate | None, unit: str) -> str:
 
 
 def _machine(record: BenchRecord) -> list[tuple[str, str]]:
-    """Everything that a reader needs to judge or to repeat it, apart from the CPU's flags."""
+    """Everything needed to evaluate or repeat it, apart from the CPU flags."""
     machine, software, model, payloads = record.machine, record.software, record.model, record.payloads
     limits = [
         f"{machine.cgroup_cpu_quota:g} CPUs" if machine.cgroup_cpu_quota else "CPUs not limited",
@@ -102,17 +102,17 @@ def _machine(record: BenchRecord) -> list[tuple[str, str]]:
         ("CPUs allowed", _cpus(machine.cpus_allowed)),
         ("CPUs of the server", _cpus(machine.server_cpus)),
         ("CPUs of the generator", _cpus(machine.generator_cpus)),
-        ("Governor", machine.governor or "not told"),
+        ("Governor", machine.governor or "unknown"),
         ("Memory", size(machine.memory_bytes)),
-        ("Limits of the control group", ", ".join(limits)),
+        ("cgroup limits", ", ".join(limits)),
         ("Kernel", machine.kernel),
         ("Virtualisation", machine.virtualisation or "none found"),
         ("flyball", f"{software.flyball_version}, commit {software.commit}, {software.profile} build for {software.target}"),
-        ("Built with, run with", f"{software.rustc}; Python {software.python}"),
-        ("ONNX Runtime", software.ort_version or "not told"),
-        ("Model", f"{model.name}, {size(model.size_bytes)}, {model.digest or 'digest not told by the server'}"),
+        ("Built with, running on", f"{software.rustc}; Python {software.python}"),
+        ("ONNX Runtime", software.ort_version or "unknown"),
+        ("Model", f"{model.name}, {size(model.size_bytes)}, {model.digest or 'digest not reported by the server'}"),
         ("Payloads", f"{payloads.count:,} from {payloads.source}, seed {payloads.seed}, {payloads.digest}"),
-        ("Answers", "each compared with the expected one" if payloads.checked else "not compared with expected ones"),
+        ("Answers", "each compared with the expected one" if payloads.checked else "not checked"),
     ]
     for subject in record.subjects:
         parts = [subject.version, subject.url, " ".join(subject.command or []), subject.note]
@@ -125,7 +125,7 @@ def _cpus(cpus: list[int] | None) -> str:
 
 
 def _document(part: Part | None) -> str | None:
-    """A scenario or a contract as its author could have written it."""
+    """A scenario or contract as YAML."""
     if part is None:
         return None
     with needing("the page needs pyyaml", extra="bench"):
@@ -135,10 +135,10 @@ def _document(part: Part | None) -> str | None:
 
 
 def _window(window: Window) -> dict[str, str]:
-    """One line of the table of all windows. Figures under a generator at its limit are not the server's."""
+    """One row of the table of all windows. Figures under a saturated generator are not the server's."""
     result = window.result
     servers = result.bottleneck is None
-    told = servers and result.answered + result.timed_out > 0
+    has_answers = servers and result.answered + result.timed_out > 0
     remarks = [result.bottleneck, *(f"{error.count:,} × {error.reason}" for error in result.errors)]
     if result.mismatched:
         remarks.append(f"{result.mismatched:,} × wrong answer")
@@ -154,8 +154,8 @@ def _window(window: Window) -> dict[str, str]:
         "sent": f"{result.sent:,}",
         "refused": f"{result.refused:,}",
         "failed": f"{result.failed:,}",
-        "p50": latency(result.latency_us.p50 if told else None),
-        "p99": latency(result.latency_us.p99 if told else None),
+        "p50": latency(result.latency_us.p50 if has_answers else None),
+        "p99": latency(result.latency_us.p99 if has_answers else None),
         "steal": percent(window.host.steal_share),
         "remarks": "; ".join(text for text in remarks if text),
     }

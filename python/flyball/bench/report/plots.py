@@ -1,4 +1,4 @@
-"""The plots of a report, and what each of them says. One for which the record has no data is left out."""
+"""The plots of a report with their descriptions. A plot without data is skipped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """One plot; `says` explains it in a sentence or two. Draw it inside of `drawing()`.
+    """One plot; `says` describes it. Draw it inside of `drawing()`.
 
     `of_headline`: drawn from the headline's windows, so that their load belongs to its context.
     """
@@ -37,7 +37,7 @@ class Plot:
     of_headline: bool = False
 
     def figure(self, summary: Summary) -> Figure:
-        """The plot with its context, and marked where the record is partial."""
+        """The plot with its context, marked if the record is partial."""
         figure = self.draw(summary)
         context = " · ".join([texts.name_of(summary.record), *texts.setting(summary, with_load=self.of_headline)])
         subscribe(figure, context, texts.partial(summary.record))
@@ -48,16 +48,16 @@ PLOTS = (
     Plot(
         "kept",
         "The rate that each keeps",
-        "The highest rate at which each server keeps the promise; the thin line is the 95 % confidence interval.",
+        "The highest rate at which each server meets the SLO; the thin line is the 95 % confidence interval.",
         draw_kept,
         lambda summary: sum(subject.kept_per_s is not None for subject in summary.subjects) > 1,
     ),
     Plot(
         "percentiles",
         "Latency by percentile",
-        "How slow the slowest requests are. Solid lines count from the moment at which a request was due; dashed ones "
-        "from the moment at which it was really sent, as closed-loop tools do. The distance between the two is waiting "
-        "that such tools leave out.",
+        "How slow the slowest requests are. Solid lines count from the time at which a request was due; dashed ones "
+        "from the time at which it was sent, as closed-loop tools do. The distance between the two is waiting time "
+        "that such tools omit.",
         draw_percentiles,
         lambda summary: any(subject.windows for subject in summary.subjects),
         of_headline=True,
@@ -65,8 +65,8 @@ PLOTS = (
     Plot(
         "rate",
         "Latency against rate",
-        "What more load costs. A triangle marks the highest rate that keeps the promise, with its 95 % confidence "
-        "interval. Hollow points: the generator was the limit, and they say nothing of the server.",
+        "The cost of more load. A triangle marks the highest rate that meets the SLO, with its 95 % confidence "
+        "interval. Hollow points: the generator was saturated, so they do not describe the server.",
         draw_rates,
         lambda summary: bool(summary.curve or summary.tried),
     ),
@@ -82,8 +82,8 @@ PLOTS = (
     Plot(
         "stages",
         "Where the time goes",
-        "What the server's own clocks say of a mean request, beside what the client sees of it. The hatched part is "
-        "spent in the network, in the kernel and in the client; the striped one before a request was sent at all.",
+        "The server's own stage times of a mean request, beside the client's view. The hatched part is spent in the "
+        "network, the kernel and the client; the striped part before a request was sent.",
         draw_stages,
         lambda summary: bool(summary.breakdowns),
         of_headline=True,
@@ -91,15 +91,15 @@ PLOTS = (
     Plot(
         "concurrency",
         "Closed loops",
-        "Every connection waits for its answer before it asks again: more connections give more answers until the "
-        "server is full, and then only longer waits. Hollow points: the generator was the limit.",
+        "Each connection waits for its answer before it sends again: more connections give more answers until the "
+        "server is full, and then only longer waits. Hollow points: the generator was saturated.",
         draw_concurrency,
         lambda summary: bool(summary.concurrency),
     ),
     Plot(
         "memory",
         "Memory under load",
-        "Resident memory of the server during the soak. The dashed line is the slope through most of the samples.",
+        "Resident memory of the server during the soak. The dashed line is the Theil–Sen slope.",
         draw_memory,
         lambda summary: bool(summary.soaks),
     ),
@@ -107,7 +107,7 @@ PLOTS = (
 
 
 def write_plots(record: BenchRecord | Summary, folder: Path, stem: str) -> list[Path]:
-    """Write every plot that the record has data for, as `folder/stem-NAME.png`."""
+    """Write every plot that has data, as `folder/stem-NAME.png`."""
     summary = summarise(record)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -120,5 +120,5 @@ def write_plots(record: BenchRecord | Summary, folder: Path, stem: str) -> list[
 
 
 def plots_of(summary: Summary) -> list[Plot]:
-    """The plots that there is data for, in the order in which they are read."""
+    """The plots that have data, in reading order."""
     return [plot for plot in PLOTS if plot.has_data(summary)]

@@ -37,16 +37,16 @@ _LOST: dict[str, Any] = {"marker": "x", "markersize": 6, "linestyle": "none"}
 
 
 def draw_percentiles(summary: Summary) -> Figure:
-    """HdrHistogram's axis: as far from 90 to 99 % as from 99 to 99.9 %."""
+    """HdrHistogram's axis: 90 to 99 % takes as much space as 99 to 99.9 %."""
     figure, (axes,) = new_figure("Latency by percentile", height_in=4.6)
     handles, labels, counts, hidden = [], [], [], False
-    for place, subject in enumerate(summary.subjects):
+    for position, subject in enumerate(summary.subjects):
         if not subject.windows:
             continue
         due = Latencies.of(subject.windows)
         sent = Latencies.of([window.result.service_histogram for window in subject.windows])
         counts.append(due.count)
-        colour = look(place)["color"]
+        colour = look(position)["color"]
         handles += axes.plot(*_by_percentile(due), color=colour)
         labels.append(subject.name)
         if due.mean_us > _HIDDEN_MIN * sent.mean_us:
@@ -54,7 +54,7 @@ def draw_percentiles(summary: Summary) -> Figure:
             axes.plot(*_by_percentile(sent), color=colour, linewidth=1.4, linestyle=DASHED)
     if hidden:
         handles += axes.plot([], [], color=SOFT, linewidth=1.4, linestyle=DASHED)
-        labels.append("counted from the real send")
+        labels.append("counted from the actual send")
     latency_axis(axes)
     slo_line(axes, summary.slo_ms)
     if summary.slo_ms:  # the corner that the lines must pass below
@@ -68,13 +68,13 @@ def draw_percentiles(summary: Summary) -> Figure:
 
 
 def draw_timelines(summary: Summary) -> Figure:
-    """A panel for each subject: its windows one after the other, with marks where requests were lost."""
-    subjects = [(place, subject) for place, subject in enumerate(summary.subjects) if subject.windows]
+    """One panel per subject: its windows one after another, with marks at lost requests."""
+    subjects = [(position, subject) for position, subject in enumerate(summary.subjects) if subject.windows]
     columns = 1 if len(subjects) <= _ONE_COLUMN_MAX else 2
     rows = math.ceil(len(subjects) / columns)
     figure, panels = new_figure("Latency over time", rows, columns, height_in=1.0 + 2.2 * rows, sharey=True)
-    for (place, subject), axes in zip(subjects, panels, strict=False):
-        _timeline(axes, subject, look(place)["color"])
+    for (position, subject), axes in zip(subjects, panels, strict=False):
+        _timeline(axes, subject, look(position)["color"])
         latency_axis(axes, "")
         slo_line(axes, summary.slo_ms)
         axes.set_title(subject.name)
@@ -111,11 +111,11 @@ def _timeline(axes: Axes, subject: SubjectFigures, colour: str) -> None:
 
 
 def _nines(count: int) -> float:
-    """How far right the answers can tell: to where one of them still lies beyond."""
+    """The right end of the axis: the last percentile with an answer beyond it."""
     return min(max(math.log10(max(count, 2)), 1.0), _NINES_MAX)
 
 
 def _by_percentile(found: Latencies) -> tuple[list[float], list[float]]:
-    """Places on the axis, and the latency there."""
-    places = np.linspace(0.0, _nines(found.count), _STEPS_PER_NINE * _NINES_MAX)
-    return places.tolist(), [found.quantile(1 - 10.0**-place) for place in places.tolist()]
+    """Axis positions and their latencies."""
+    positions = np.linspace(0.0, _nines(found.count), _STEPS_PER_NINE * _NINES_MAX)
+    return positions.tolist(), [found.quantile(1 - 10.0**-position) for position in positions.tolist()]

@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from flyball.bench.record import RateKept
     from flyball.bench.report.summary import Point, Summary
 
-_LOG_FROM = 3.0  # subjects further apart than this share no linear axis
+_LOG_FROM = 3.0  # subjects further apart than this factor need a logarithmic axis
 _P50: dict[str, Any] = {"markersize": 3.0, "linewidth": 1.3}
-_NAMED_MAX = 3  # with more, their labels run into each other; the plot of kept rates has them
+_NAMED_MAX = 3  # more labels would overlap; the plot of kept rates has them
 
 
 def draw_kept(summary: Summary) -> Figure:
-    """A bar for each subject that keeps the promise at some rate."""
-    found = [(place, subject.name, subject.kept) for place, subject in enumerate(summary.subjects) if subject.kept_per_s]
+    """A bar for each subject that meets the SLO at some rate."""
+    found = [(index, subject.name, subject.kept) for index, subject in enumerate(summary.subjects) if subject.kept_per_s]
     figure, (axes,) = new_figure("The rate that each keeps", height_in=0.9 + 0.42 * len(found))
-    for row, (place, _, kept) in enumerate(found):
+    for row, (index, _, kept) in enumerate(found):
         value, low, high = _span(kept)
-        axes.barh(row, value, color=look(place)["color"], height=0.62)
+        axes.barh(row, value, color=look(index)["color"], height=0.62)
         axes.plot((low, high), (row, row), color=INK, linewidth=1.6, solid_capstyle="butt")
         axes.annotate(f"{rate(value)} /s", (high, row), xytext=(6, 0), textcoords="offset points", va="center", fontsize=10)
     axes.set_yticks(range(len(found)), [name for _, name, _ in found])
@@ -48,46 +48,46 @@ def draw_kept(summary: Summary) -> Figure:
     axes.grid(visible=False, axis="y")
     axes.margins(x=0.12)
     axes.set_xlim(left=0)
-    rate_axis(axes, f"requests a second at p99 ≤ {summary.slo_ms:g} ms")
+    rate_axis(axes, f"requests per second at p99 ≤ {summary.slo_ms:g} ms")
     return figure
 
 
 def draw_rates(summary: Summary) -> Figure:
-    """The curve; where there is none, the rates that the search tried, not joined by lines."""
+    """The curve, or without one the rates that the search tried, not joined by lines."""
     figure, (axes,) = new_figure("Latency against rate", height_in=4.6)
     joined = bool(summary.curve)
     handles, labels, tops = [], [], []
-    for place, subject in enumerate(summary.subjects):
+    for index, subject in enumerate(summary.subjects):
         points = summary.points_of(subject.name, summary.curve or summary.tried)
         if not points:
             continue
         tops.append(max(point.offered_per_s for point in points))
-        handles.append(_quantiles(axes, points, place, lambda point: point.offered_per_s, joined=joined))
+        handles.append(_quantiles(axes, points, index, lambda point: point.offered_per_s, joined=joined))
         labels.append(subject.name)
         if subject.kept and subject.kept.rate_per_s and summary.slo_ms:
-            _mark_kept(axes, subject.kept, summary.slo_ms, look(place)["color"], named=len(summary.subjects) <= _NAMED_MAX)
+            _mark_kept(axes, subject.kept, summary.slo_ms, look(index)["color"], named=len(summary.subjects) <= _NAMED_MAX)
     if max(tops) > _LOG_FROM * min(tops):
         axes.set_xscale("log")
     else:
         axes.set_xlim(left=0)
     latency_axis(axes)
     slo_line(axes, summary.slo_ms)
-    rate_axis(axes, "requests a second, offered")
+    rate_axis(axes, "requests per second, offered")
     legend(figure, [*handles, *_samples(axes, joined=joined)], [*labels, "p99", "p50"])
     return figure
 
 
 def draw_concurrency(summary: Summary) -> Figure:
-    """Answers a second and latency, both against the number of connections."""
+    """Answers per second and latency, both against the number of connections."""
     figure, (answers, waits) = new_figure("Closed loops", columns=2, height_in=4.2)
     handles, labels = [], []
-    for place, subject in enumerate(summary.subjects):
+    for index, subject in enumerate(summary.subjects):
         points = summary.points_of(subject.name, summary.concurrency)
         if not points:
             continue
         at = [(float(point.connections), point.answered_per_s, point.bottleneck is not None) for point in points]
-        _line(answers, at, look(place))
-        handles.append(_quantiles(waits, points, place, lambda point: float(point.connections), joined=True))
+        _line(answers, at, look(index))
+        handles.append(_quantiles(waits, points, index, lambda point: float(point.connections), joined=True))
         labels.append(subject.name)
     numbers = sorted({point.connections for point in summary.concurrency})
     for axes in (answers, waits):
@@ -97,17 +97,17 @@ def draw_concurrency(summary: Summary) -> Figure:
         axes.set_xlabel("connections")
     plain_axis(answers)
     answers.set_ylim(bottom=0)
-    answers.set_title("Answers a second")
+    answers.set_title("Answers per second")
     latency_axis(waits, "")
     waits.set_title("Latency")
     legend(figure, [*handles, *_samples(waits, joined=True)], [*labels, "p99", "p50"])
     return figure
 
 
-def _quantiles(axes: Axes, points: list[Point], place: int, x: Callable[[Point], float], *, joined: bool) -> Any:
-    """p99 and, finer, p50; gives the handle of p99."""
+def _quantiles(axes: Axes, points: list[Point], index: int, x: Callable[[Point], float], *, joined: bool) -> Any:
+    """p99 and, thinner, p50; returns p99's handle."""
     limits = [point.bottleneck is not None for point in points]
-    style = look(place)
+    style = look(index)
     p50 = [(x(point), point.p50_us, limit) for point, limit in zip(points, limits, strict=True)]
     p99 = [(x(point), point.p99_us, limit) for point, limit in zip(points, limits, strict=True)]
     _line(axes, p50, style | _P50, DOTTED if joined else "none")
@@ -115,16 +115,16 @@ def _quantiles(axes: Axes, points: list[Point], place: int, x: Callable[[Point],
 
 
 def _line(axes: Axes, at: Sequence[tuple[float, float | None, bool]], style: dict[str, Any], linestyle: Any = "-") -> Any:
-    """A line through what the server did; hollow and apart where the generator was the limit."""
-    told = [(x, y) for x, y, limit in at if y is not None and not limit]
+    """A line through the server's points; hollow and unjoined where the generator was saturated."""
+    joined_points = [(x, y) for x, y, limit in at if y is not None and not limit]
     hollow = [(x, y) for x, y, limit in at if y is not None and limit]
-    (drawn,) = axes.plot([x for x, _ in told], [y for _, y in told], **style, linestyle=linestyle)
+    (drawn,) = axes.plot([x for x, _ in joined_points], [y for _, y in joined_points], **style, linestyle=linestyle)
     axes.plot([x for x, _ in hollow], [y for _, y in hollow], **style, linestyle="none", markerfacecolor=PAPER)
     return drawn
 
 
 def _samples(axes: Axes, *, joined: bool) -> list[Any]:
-    """What p99 and p50 look like, whatever the subject."""
+    """Legend samples of p99 and p50 for any subject."""
     style: dict[str, Any] = {"color": SOFT, "marker": "o"}
     p99 = axes.plot([], [], **style, linestyle="-" if joined else "none")
     return p99 + axes.plot([], [], **style | _P50, linestyle=DOTTED if joined else "none")
@@ -136,8 +136,8 @@ def _mark_kept(axes: Axes, kept: RateKept, slo_ms: float, colour: str, *, named:
     axes.plot((low, high), (level, level), color=colour, linewidth=4.0, alpha=0.55, solid_capstyle="butt", zorder=2.5)
     axes.plot(value, level, color=colour, marker="v", markersize=10, markeredgecolor=PAPER, zorder=4)
     if named:
-        place: dict[str, Any] = {"xytext": (-9, 8), "textcoords": "offset points", "ha": "right"}
-        text = axes.annotate(f"{rate(value)} /s", (value, level), color=colour, fontweight="bold", zorder=5, **place)
+        index: dict[str, Any] = {"xytext": (-9, 8), "textcoords": "offset points", "ha": "right"}
+        text = axes.annotate(f"{rate(value)} /s", (value, level), color=colour, fontweight="bold", zorder=5, **index)
         text.set_path_effects(halo())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flyball.bench.report import texts as words
+from flyball.bench.report import texts
 from flyball.bench.report.drawing import (
     DASHED,
     GRID,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from flyball.bench.report.summary import Breakdown, Summary
 
 _BAR = 0.66
-_ON_COLOUR = "#fefefe"  # unlike the paper, it stays light in the dark
+_ON_COLOUR = "#fefefe"  # unlike the paper, it stays light in dark mode
 _CHARACTER = 0.0105  # of the axis' width
 _PATH, _WAITED = "////", "||"
 _UNSEEN: dict[str, Any] = {"facecolor": PAPER, "edgecolor": SOFT, "linewidth": 0.8}
@@ -36,14 +36,14 @@ _HOUR_S = 3600.0
 
 
 def draw_stages(summary: Summary) -> Figure:
-    """Two bars for each subject: the server's stages, and the client's mean with the part that no server sees."""
+    """Two bars per subject: the server's stages, and the client's mean with the part outside the server."""
     from matplotlib.patches import Patch
 
     found = summary.breakdowns
     height_in = 1.3 + 1.75 * len(found)
     figure, panels = new_figure("Where the time of a mean request goes", len(found), height_in=height_in, sharex=True)
     names = list(dict.fromkeys(stage.stage for breakdown in found for stage in breakdown.stages if stage.adds_us))
-    colours = {name: STAGE_COLOURS[place % len(STAGE_COLOURS)] for place, name in enumerate(names)}
+    colours = {name: STAGE_COLOURS[index % len(STAGE_COLOURS)] for index, name in enumerate(names)}
     for breakdown, axes in zip(found, panels, strict=True):
         _stage_bars(axes, breakdown, colours)
         axes.set_title(breakdown.subject)
@@ -82,13 +82,13 @@ def _stage_bars(axes: Axes, breakdown: Breakdown, colours: dict[str, str]) -> No
 
 
 def _gap(axes: Axes, ends: tuple[float, float], name: str, hatch: str, *, whole: float) -> None:
-    """A part that only the client sees, with its name and its time where they fit; the legend has the name too."""
+    """A part that only the client sees, labelled if there is space; the legend names it too."""
     left, adds = ends[0], ends[1] - ends[0]
     if adds < _SEEN_MIN * whole:
         return
     axes.barh("client", adds, left=left, height=_BAR, hatch=hatch, **_UNSEEN)
-    texts = (f"{name} {latency(adds)}", latency(adds))
-    if text := next((text for text in texts if _fits(text, adds / whole)), None):
+    choices = (f"{name} {latency(adds)}", latency(adds))
+    if text := next((text for text in choices if _fits(text, adds / whole)), None):
         _inside(axes, left + adds / 2, "client", text, INK, boxed=True)
 
 
@@ -106,22 +106,22 @@ def _inside(axes: Axes, x: float, row: str, text: str, colour: str, *, boxed: bo
 
 
 def draw_memory(summary: Summary) -> Figure:
-    """Resident memory over time, a line for each soak."""
+    """Resident memory over time, one line per soak."""
     figure, (axes,) = new_figure("Memory under load", height_in=3.6)
-    places = {subject.name: place for place, subject in enumerate(summary.subjects)}
+    indices = {subject.name: index for index, subject in enumerate(summary.subjects)}
     handles, labels = [], []
     for soak in summary.soaks:
         at_s = [sample.at_s for sample in soak.samples]
         mb = [sample.memory_bytes / _MB for sample in soak.samples]
-        colour = look(places.get(soak.subject, 0))["color"]
+        colour = look(indices.get(soak.subject, 0))["color"]
         handles += axes.plot(at_s, mb, color=colour)
         label = soak.subject
         if soak.slope_per_h:
             slope = soak.slope_per_h.value / _MB / _HOUR_S
-            # Through the middle of what is left, as Theil and Sen would.
+            # Through the median of the residuals, as Theil and Sen would.
             base = sorted(y - slope * x for x, y in zip(at_s, mb, strict=True))[len(mb) // 2]
             axes.plot([at_s[0], at_s[-1]], [base + slope * at_s[0], base + slope * at_s[-1]], color=colour, linestyle=DASHED)
-            label += f", {words.signed_size(soak.slope_per_h.value)}/h"
+            label += f", {texts.signed_size(soak.slope_per_h.value)}/h"
         labels.append(label)
     sizes = [sample.memory_bytes / _MB for soak in summary.soaks for sample in soak.samples]
     axes.set_ylim(0.8 * min(sizes), 1.1 * max(sizes))

@@ -1,6 +1,6 @@
-"""All figures of a report, drawn from a record once; every surface shows these and no others.
+"""All figures of a report, computed once from a record; every output shows these.
 
-A window in which the generator was the limit says nothing of the server: its figures end here. Must not know surfaces.
+A window with a saturated generator says nothing about the server: its figures are dropped here. Must not know outputs.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _SAMPLES_MIN = 3
 
 @dataclass(frozen=True, slots=True)
 class SubjectFigures:
-    """One line of the headline. `latency_us` has only what can be told; `windows` are those it was told from."""
+    """One row of the headline. `latency_us` has only quantiles with enough answers, from `windows`."""
 
-    told: SubjectRecord
+    record: SubjectRecord
     kept: RateKept | None
     windows: list[Window]
     left_out: int
@@ -39,11 +39,11 @@ class SubjectFigures:
     @property
     def name(self) -> str:
         """The subject's name."""
-        return self.told.name
+        return self.record.name
 
     @property
     def kept_per_s(self) -> float | None:
-        """The highest rate that keeps the SLO, where one was found."""
+        """The highest rate that meets the SLO, if one was found."""
         return self.kept.rate_per_s if self.kept else None
 
 
@@ -75,7 +75,7 @@ class StageShare:
 
 @dataclass(frozen=True, slots=True)
 class Breakdown:
-    """The server's own view beside the client's, of the same windows. `waited_us`: due, but not yet sent."""
+    """The server's view beside the client's, of the same windows. `waited_us`: due, but not yet sent."""
 
     subject: str
     stages: list[StageShare]
@@ -88,7 +88,7 @@ class Breakdown:
 
     @property
     def gap_us(self) -> float:
-        """What the client sees and the server does not."""
+        """Time that the client sees and the server does not."""
         return self.client_mean_us - self.walk.mean_us
 
     @property
@@ -98,7 +98,7 @@ class Breakdown:
 
     @property
     def between_us(self) -> float:
-        """Time of the walk that no stage claims."""
+        """Time of the walk outside all stages."""
         return self.walk.mean_us - sum(stage.adds_us for stage in self.stages)
 
 
@@ -112,14 +112,14 @@ class Soak:
 
     @property
     def grows(self) -> bool | None:
-        """Whether growth is shown; None where that cannot be told."""
+        """Whether growth is proven; None if there are too few samples."""
         interval = self.slope_per_h.interval if self.slope_per_h else None
         return interval.low > 0 if interval else None
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A record's figures. `phase` is the one whose windows give the headline's percentiles."""
+    """A record's figures. `phase` supplies the windows of the headline's percentiles."""
 
     record: BenchRecord
     phase: Phase | None
@@ -127,7 +127,7 @@ class Summary:
 
     @property
     def slo_ms(self) -> float | None:
-        """The p99 that was promised."""
+        """The p99 limit of the SLO."""
         if self.record.scenario:
             return self.record.scenario.slo.p99_ms
         return self.record.contract.p99_ms if self.record.contract else None
@@ -144,12 +144,12 @@ class Summary:
 
     @cached_property
     def concurrency(self) -> list[Point]:
-        """Closed loops with more and more connections."""
+        """Closed loops with increasing connections."""
         return sorted(self._points("concurrency"), key=lambda point: point.connections)
 
     @cached_property
     def breakdowns(self) -> list[Breakdown]:
-        """Where the time goes, for each subject that tells."""
+        """Stage times, for each subject that reports them."""
         found = (_breakdown(subject.name, [w for w in subject.windows if w.server]) for subject in self.subjects)
         return [breakdown for breakdown in found if breakdown]
 
@@ -161,11 +161,11 @@ class Summary:
 
     @cached_property
     def comparison(self) -> Comparison | str | None:
-        """What is shown of A and B where these were measured in turn; words where there is too little to tell."""
+        """The comparison of A and B if measured in turn, or why there is none."""
         if self.phase != "compare" or len(self.subjects) != 2:
             return None
         a, b = ({window.repeat: window for window in subject.windows} for subject in self.subjects)
-        pairs = sorted(a.keys() & b.keys())  # a window that cannot be used takes its partner with it
+        pairs = sorted(a.keys() & b.keys())  # an unusable window drops its partner too
         try:
             return compare([a[pair] for pair in pairs], [b[pair] for pair in pairs], paired=True)
         except UsageError as error:
@@ -183,7 +183,7 @@ class Summary:
 
 
 def summarise(record: BenchRecord | Summary) -> Summary:
-    """The figures of a record, however far it came. Intervals take a while: who shows several surfaces does this once."""
+    """A record's figures, even if it is partial. Intervals are slow to compute: do this once for several outputs."""
     if isinstance(record, Summary):
         return record
     measured = {window.phase for window in record.windows}
@@ -195,21 +195,21 @@ def summarise(record: BenchRecord | Summary) -> Summary:
 
 
 def errors_of(windows: Sequence[Window]) -> float | None:
-    """The share of requests without a right answer."""
+    """The share of requests without a correct answer."""
     sent = sum(window.result.sent for window in windows)
     return 1 - sum(window.result.answered for window in windows) / sent if sent else None
 
 
 def enough(count: int, quantile: float) -> bool:
-    """Whether so many answers can tell a quantile."""
+    """Whether there are enough answers for a quantile."""
     return count * (1 - quantile) >= BEYOND_MIN - 1e-6
 
 
-def _subject(record: BenchRecord, told: SubjectRecord, phase: Phase | None) -> SubjectFigures:
-    windows = record.windows_of(told.name, phase) if phase else []
+def _subject(record: BenchRecord, subject_record: SubjectRecord, phase: Phase | None) -> SubjectFigures:
+    windows = record.windows_of(subject_record.name, phase) if phase else []
     believed = [window for window in windows if window.result.bottleneck is None]
     used = [window for window in believed if window.result.answered + window.result.timed_out]
-    kept = next((kept for kept in record.rates_kept if kept.subject == told.name), None)
+    kept = next((kept for kept in record.rates_kept if kept.subject == subject_record.name), None)
     latency_us: dict[str, Estimate] = {}
     rate_per_s = service_p99_us = None
     if used:
@@ -221,7 +221,7 @@ def _subject(record: BenchRecord, told: SubjectRecord, phase: Phase | None) -> S
         service = Latencies.of([window.result.service_histogram for window in used])
         service_p99_us = service.quantile(QUANTILES["p99"]) if "p99" in latency_us else None
     return SubjectFigures(
-        told=told,
+        record=subject_record,
         kept=kept,
         windows=used,
         left_out=len(windows) - len(believed),
@@ -234,15 +234,15 @@ def _subject(record: BenchRecord, told: SubjectRecord, phase: Phase | None) -> S
 
 def _point(window: Window) -> Point:
     result = window.result
-    told = result.answered + result.timed_out
+    answers = result.answered + result.timed_out
     return Point(
         subject=window.subject,
         connections=window.plan.connections,
         offered_per_s=result.offered_per_s,
         answered_per_s=result.rate_per_s,
-        p50_us=result.latency_us.p50 if told else None,
-        p99_us=result.latency_us.p99 if told else None,
-        few=not enough(told, QUANTILES["p99"]),
+        p50_us=result.latency_us.p50 if answers else None,
+        p99_us=result.latency_us.p99 if answers else None,
+        few=not enough(answers, QUANTILES["p99"]),
         error_share=errors_of([window]) or 0.0,
         bottleneck=result.bottleneck,
     )
@@ -271,7 +271,7 @@ def _breakdown(subject: str, windows: list[Window]) -> Breakdown | None:
 
 
 def _merged(name: str, times: list[StageTime], walks: int) -> StageShare:
-    """Means of all requests; a quantile is the middle one of the windows, whose buckets the server keeps to itself."""
+    """Means over all requests; a quantile is the median over the windows, because the server reports no buckets."""
     count = sum(time.count for time in times)
     total_us = sum(time.mean_us * time.count for time in times)
     return StageShare(

@@ -1,6 +1,6 @@
-"""The benchmark's last screen: one table within 100 columns, short ones below it, what to doubt, where the raw data is.
+"""The report on the terminal: one table within 100 columns, details, warnings, and the path of the raw data.
 
-Names and problems come from elsewhere, so nothing here is read as markup.
+Names and problems are untrusted, so nothing here is parsed as markup.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UNBOUNDED = 1000
 
 
 def print_report(record: BenchRecord | Summary, out: Console, path: Path | None = None) -> None:
-    """Print what a record says; `path` is where it lies."""
+    """Print a record's report; `path` is the record's path."""
     summary = summarise(record)
     record = summary.record
     if mark := texts.partial(record):
@@ -74,8 +74,11 @@ def _headline(summary: Summary) -> Table:
         cells = [_rate_cell(subject, summary)] if heading else []
         cells += [_latency_cell(subject.latency_us.get(key)) for key in texts.QUANTILE_NAMES]
         cells += [Text(percent(subject.error_share))] * with_errors
-        cold_start_s = subject.told.cold_start_s
-        cells += [Text(latency(None if cold_start_s is None else cold_start_s * 1e6)), Text(size(subject.told.memory_bytes))]
+        cold_start_s = subject.record.cold_start_s
+        cells += [
+            Text(latency(None if cold_start_s is None else cold_start_s * 1e6)),
+            Text(size(subject.record.memory_bytes)),
+        ]
         table.add_row(Text(subject.name), *cells)
     if summary.record.floor:
         _add_floor(table, summary.record.floor, with_rate=heading is not None)
@@ -83,7 +86,7 @@ def _headline(summary: Summary) -> Table:
 
 
 def _add_floor(table: Table, floor: Floor, *, with_rate: bool) -> None:
-    """One caller without a network. It has no p95, and what follows the quantiles is not its business."""
+    """One caller without a network. It has no p95, and no columns after the quantiles."""
     cells = [_two_lines(f"{rate(floor.rate_per_s)} /s", "one caller")] if with_rate else []
     cells += [Text(latency(us)) for us in (floor.p50_us, None, floor.p99_us)]
     table.add_row(Text("bare ONNX\nRuntime"), *cells)
@@ -144,9 +147,9 @@ def _print_sweep(title: str, points: list[Point], summary: Summary, out: Console
     out.print(Text(f"\n{title}", style="bold"))
     table = _table("", "connections" if closed else "offered", "answered", "p50", "p99", "errors")
     for subject in summary.subjects:
-        for place, point in enumerate(summary.points_of(subject.name, points)):
+        for index, point in enumerate(summary.points_of(subject.name, points)):
             given = f"{point.connections:,}" if closed else f"{rate(point.offered_per_s)} /s"
-            name = Text(subject.name if place == 0 else "")
+            name = Text(subject.name if index == 0 else "")
             if point.bottleneck:
                 table.add_row(name, Text(given), "—", "—", "—", Text("generator's limit", style="dim"))
                 continue
@@ -158,7 +161,7 @@ def _print_sweep(title: str, points: list[Point], summary: Summary, out: Console
 
 def _print_breakdown(breakdown: Breakdown, out: Console) -> None:
     out.print(Text(f"\nWhere the time goes: {breakdown.subject}", style="bold"))
-    table = _table("", "mean", "p50", "p99", "of the client's mean")
+    table = _table("", "mean", "p50", "p99", "share of the client's mean")
     whole = breakdown.client_mean_us
     for stage in breakdown.stages:
         times = [stage.mean_us, stage.p50_us, stage.p99_us] if stage.mean_us else [None] * 3

@@ -1,4 +1,4 @@
-"""What a report says in words: its title, how figures were taken, what to doubt, the machine. The same on every surface."""
+"""The texts of a report, shared by all outputs: title, captions, notes, warnings, machine."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _ARRIVALS = {
     "ramp": "open loop, ramp",
     "trace": "open loop, recorded trace",
 }
-_LEVEL_KINDS = ("closed", "constant", "poisson")  # others change by intent
+_LEVEL_KINDS = ("closed", "constant", "poisson")  # others vary by design
 _HIDDEN_MIN = 1.1
 _REASONS_SHOWN = 3
-_ONE_RATE = 1.05  # Poisson arrivals differ a little from window to window
+_ONE_RATE = 1.05  # Poisson arrivals vary a little between windows
 
 
 def name_of(record: BenchRecord) -> str:
-    """What the benchmark is called."""
+    """The benchmark's name."""
     if record.scenario:
         return record.scenario.scenario
     if record.contract:
@@ -61,13 +61,13 @@ def setting(summary: Summary, *, with_load: bool = True) -> list[str]:
 
 
 def arrivals(window: Window) -> str:
-    """How requests became due."""
+    """The kind of arrivals."""
     plan = window.plan
     return _ARRIVALS.get(plan.arrivals.kind) or f"closed loop, {plan.connections} connections"
 
 
 def cores(machine: MachineRecord) -> str:
-    """What the server had, and whether the generator took of it."""
+    """The server's cores, and whether the generator shares them."""
     server, generator = machine.server_cpus, machine.generator_cpus
     if server is None:
         return "server elsewhere"
@@ -78,21 +78,21 @@ def cores(machine: MachineRecord) -> str:
 
 
 def partial(record: BenchRecord) -> str | None:
-    """The first thing to know of a record that is not whole."""
+    """A marker for partial records."""
     if record.status == "complete":
         return None
-    return f"PARTIAL: {record.partial_reason or 'the run did not come to its end'}"
+    return f"PARTIAL: {record.partial_reason or 'the run did not finish'}"
 
 
 def rate_heading(summary: Summary) -> tuple[str, str] | None:
-    """What the column of rates has, in two lines; None where it would have nothing to tell."""
+    """The rate column's heading in two lines; None if the column is empty."""
     if summary.record.rates_kept and summary.slo_ms:
         return "rate kept at", f"p99 ≤ {summary.slo_ms:g} ms"
     return ("answered", "a second") if any(subject.rate_per_s for subject in summary.subjects) else None
 
 
 def in_short(summary: Summary) -> list[str]:
-    """What the first subject does, for those who read two sentences."""
+    """The first subject's result in one or two sentences."""
     if not summary.subjects:
         return []
     subject = summary.subjects[0]
@@ -101,21 +101,21 @@ def in_short(summary: Summary) -> list[str]:
         low, high = subject.kept.low_per_s, subject.kept.high_per_s
         span = f" (95 % CI {rate_span(low, high)})" if low is not None and high is not None else ""
         kept = rate(subject.kept.rate_per_s)
-        found.append(f"{subject.name} keeps p99 ≤ {summary.slo_ms:g} ms up to {kept} requests a second{span}.")
+        found.append(f"{subject.name} keeps p99 ≤ {summary.slo_ms:g} ms up to {kept} requests per second{span}.")
     p99 = subject.latency_us.get("p99")
     if p99 and subject.windows[0].plan.arrivals.kind != "closed":
-        told = latency(p99.value)
-        unit = told.rpartition(" ")[2]
+        shown = latency(p99.value)
+        unit = shown.rpartition(" ")[2]
         span = latency_span(p99.value, p99.interval.low, p99.interval.high) if p99.interval else ""
         found.append(
-            f"At {_offered(subject.windows)} requests a second, 99 % of the answers of {subject.name} came within {told}"
+            f"At {_offered(subject.windows)} requests per second, 99 % of the answers of {subject.name} came within {shown}"
             + (f" (95 % CI {span} {unit})." if span else ".")
         )
     return found
 
 
 def captions(summary: Summary) -> list[str]:
-    """How to read the headline: under which load it was taken, what stands below a figure, what the floor is."""
+    """How to read the headline: its load, the interval below a figure, the floor."""
     windows = [window for subject in summary.subjects for window in subject.windows]
     found = []
     if windows:
@@ -132,7 +132,7 @@ def captions(summary: Summary) -> list[str]:
 def _how_taken(windows: Sequence[Window]) -> str:
     if windows[0].plan.arrivals.kind == "closed":
         return f"Latency in a {arrivals(windows[0])}: each request waits for the one before it."
-    return f"Latency at {_offered(windows)}/s, from the moment at which each request was due."
+    return f"Latency at {_offered(windows)}/s, from the time at which each request was due."
 
 
 def _offered(windows: Sequence[Window]) -> str:
@@ -142,7 +142,7 @@ def _offered(windows: Sequence[Window]) -> str:
 
 
 def overhead(record: BenchRecord) -> str:
-    """What the generator itself adds to every figure."""
+    """The generator's overhead, included in every figure."""
     seen = record.overhead
     if seen is None:
         return "The generator's own overhead was not measured."
@@ -154,7 +154,7 @@ def overhead(record: BenchRecord) -> str:
 
 
 def host(record: BenchRecord) -> str:
-    """The machine and the software in one line."""
+    """Machine and software in one line."""
     machine, software = record.machine, record.software
     parts = [
         machine.cpu_model,
@@ -173,12 +173,12 @@ def host(record: BenchRecord) -> str:
 
 
 def command(record: BenchRecord) -> str:
-    """What was typed."""
+    """The command line."""
     return shlex.join(record.command)
 
 
 def compared(difference: Difference) -> dict[str, str]:
-    """A figure of A and B."""
+    """One figure of A and B."""
     shown = rate if difference.name == "rate" else latency
     low, high = difference.interval.low, difference.interval.high
     return {
@@ -190,24 +190,26 @@ def compared(difference: Difference) -> dict[str, str]:
 
 
 def soak(found: Soak) -> str:
-    """A memory slope in words."""
+    """A memory slope as text."""
     first, last = found.samples[0], found.samples[-1]
     grew = f"{size(first.memory_bytes)} → {size(last.memory_bytes)} in {latency((last.at_s - first.at_s) * 1e6)}"
     slope = found.slope_per_h
     if slope is None or slope.interval is None:
         return f"{grew}; too few samples for a slope"
-    told = f"{signed_size(slope.value)}/h (95 % CI {signed_size(slope.interval.low)} to {signed_size(slope.interval.high)})"
-    return f"{grew}; {told}: {'it grows' if found.grows else 'no growth shown'}"
+    growth = (
+        f"{signed_size(slope.value)}/h (95 % CI {signed_size(slope.interval.low)} to {signed_size(slope.interval.high)})"
+    )
+    return f"{grew}; {growth}: {'it grows' if found.grows else 'no growth shown'}"
 
 
 def signed_size(count: float) -> str:
-    """Bytes that came or went."""
+    """A change in bytes, with its sign."""
     sign = "−" if count < 0 else "+"
     return f"{sign}{size(round(abs(count)))}"
 
 
 def notes(summary: Summary) -> list[str]:
-    """What a reader must know of single figures."""
+    """Notes on single figures."""
     found = [f"{subject.name}: {text}" for subject in summary.subjects for text in _notes_of(subject)]
     if any(point.few and point.bottleneck is None for point in [*summary.curve, *summary.concurrency]):
         found.append(f"~ marks a p99 with fewer than {BEYOND_MIN} answers beyond it.")
@@ -217,26 +219,26 @@ def notes(summary: Summary) -> list[str]:
 
 
 def _notes_of(subject: SubjectFigures) -> list[str]:
-    found = [note for note in (subject.told.note, subject.kept.note if subject.kept else None) if note]
-    told = subject.latency_us
-    if not told:
+    found = [note for note in (subject.record.note, subject.kept.note if subject.kept else None) if note]
+    quantiles = subject.latency_us
+    if not quantiles:
         return found
-    untold = [QUANTILE_NAMES[key] for key in QUANTILES if key not in told]
-    if untold:
-        found.append(f"{', '.join(untold)} not shown: fewer than {BEYOND_MIN} answers lie beyond")
-    bare = [QUANTILE_NAMES[key] for key in QUANTILES if key in told and told[key].interval is None]
+    hidden = [QUANTILE_NAMES[key] for key in QUANTILES if key not in quantiles]
+    if hidden:
+        found.append(f"{', '.join(hidden)} not shown: fewer than {BEYOND_MIN} answers beyond")
+    bare = [QUANTILE_NAMES[key] for key in QUANTILES if key in quantiles and quantiles[key].interval is None]
     if bare:
-        found.append(f"no interval for {', '.join(bare)}: too little was measured to tell one")
-    if subject.service_p99_us and told["p99"].value > _HIDDEN_MIN * subject.service_p99_us:
+        found.append(f"no interval for {', '.join(bare)}: too few measurements")
+    if subject.service_p99_us and quantiles["p99"].value > _HIDDEN_MIN * subject.service_p99_us:
         found.append(
-            f"counted from the real send, as closed loops do, p99 would read {latency(subject.service_p99_us)} "
-            f"instead of {latency(told['p99'].value)}"
+            f"counted from the actual send, as in a closed loop, p99 would be {latency(subject.service_p99_us)} "
+            f"instead of {latency(quantiles['p99'].value)}"
         )
     return found
 
 
 def warnings(summary: Summary) -> list[str]:
-    """What to doubt: of the build and the machine, then subject by subject."""
+    """Warnings about the build and the machine, then by subject."""
     record = summary.record
     found = [] if record.software.profile == "dist" else [f"a {record.software.profile} build was measured, not dist"]
     found += warnings_of(record.machine)
@@ -260,8 +262,8 @@ def _bottleneck(windows: Sequence[Window]) -> list[str]:
         limits = [window.result.bottleneck for window in here if window.result.bottleneck]
         if limits:
             found.append(
-                f"the generator, not the server, was the limit in {_of(limits, here)} ({phase}), "
-                f"which say nothing of the server: {limits[0]}"
+                f"the generator was saturated in {_of(limits, here)} ({phase}), "
+                f"which therefore do not measure the server: {limits[0]}"
             )
     return found
 
@@ -281,7 +283,7 @@ def _errors(windows: Sequence[Window]) -> list[str]:
             counts[error.reason] = counts.get(error.reason, 0) + error.count
     worst = sorted(counts.items(), key=lambda item: -item[1])[:_REASONS_SHOWN]
     reasons = ", ".join(f"{count:,} × {reason}" for reason, count in worst) or _first_problem(windows)
-    return [f"{percent(share)} of requests had no right answer: {reasons}"]
+    return [f"{percent(share)} of requests had no correct answer: {reasons}"]
 
 
 def _late(windows: Sequence[Window]) -> list[str]:
@@ -296,7 +298,7 @@ def _steal(windows: Sequence[Window]) -> list[str]:
     if not shares:
         return []
     most = percent(max(shares))
-    return [f"the host took more than {percent(STEAL_MAX)} of the CPU time in {_of(shares, windows)}, at most {most}"]
+    return [f"CPU steal above {percent(STEAL_MAX)} in {_of(shares, windows)}, at most {most}"]
 
 
 def _unsteady(windows: Sequence[Window]) -> list[str]:
@@ -304,10 +306,10 @@ def _unsteady(windows: Sequence[Window]) -> list[str]:
     found = []
     rough = [window for window in level if not window.result.warmup.steady]
     if rough:
-        found.append(f"not yet steady when warm-up ended in {_of(rough, windows)}")
-    told = [text for window in level if (text := trend(window))]
-    if told:
-        found.append(f"not steady in {_of(told, windows)}: {told[0]}")
+        found.append(f"not steady at the end of warm-up in {_of(rough, windows)}")
+    trends = [text for window in level if (text := trend(window))]
+    if trends:
+        found.append(f"not steady in {_of(trends, windows)}: {trends[0]}")
     return found
 
 
@@ -316,7 +318,7 @@ def _of(some: Sequence[object], windows: Sequence[Window]) -> str:
 
 
 def _first_problem(windows: Sequence[Window]) -> str:
-    return next((window.result.first_problem for window in windows if window.result.first_problem), "no reason told")
+    return next((window.result.first_problem for window in windows if window.result.first_problem), "no reason given")
 
 
 def _per_subject(windows: Sequence[Window]) -> list[int]:

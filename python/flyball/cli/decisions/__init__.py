@@ -1,6 +1,6 @@
-"""`flyball decisions`: what was decided, whether the log is whole, and what it would be now. One file a verb.
+"""`flyball decisions`: queries, verifies and replays the decision log. One file per verb.
 
-A verb is joined by one line below; what all of them take stands in `options.py`.
+Options shared by all verbs are in `options.py`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ decisions = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     help=(
-        "Read the decision log: what was decided and why, and whether anything was changed since.\n\n"
+        "Read the decision log: what was decided and why, and proof that nothing was changed.\n\n"
         "    flyball decisions query --decision card-fraud --since 1d --outcome reject\n\n"
         '    flyball decisions query "select outcome, count(*) from decisions group by 1"\n\n'
         "    flyball decisions show 0192f6c1-…\n\n"
@@ -45,5 +45,5 @@ decisions.command(rich_help_panel="People")(outcome)
 decisions.command(rich_help_panel="Proof")(verify)
 decisions.command(rich_help_panel="Proof")(checkpoint)
 decisions.command(rich_help_panel="Proof")(export)
-for _keeping in (compact, push, erase, hold, release, holds):
-    decisions.command(rich_help_panel="Keeping")(_keeping)
+for _verb in (compact, push, erase, hold, release, holds):
+    decisions.command(rich_help_panel="Retention")(_verb)

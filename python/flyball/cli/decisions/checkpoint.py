@@ -1,4 +1,4 @@
-"""`flyball decisions checkpoint`: the last signed note, to be kept where the journal's operator cannot change it."""
+"""`flyball decisions checkpoint`: prints the last signed checkpoint, to store outside the operator's reach."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flyball.errors import NotFoundError
 
 
 def checkpoint(journal: Folder = FOLDER, json: AsJson = False) -> None:
-    """Print the last signed note. Keep it elsewhere: it shows later whether anything before it was changed or cut off.
+    """Print the last signed checkpoint. Stored elsewhere, it later proves whether anything was changed or cut off.
 
     flyball decisions checkpoint > elsewhere/today.note
 
@@ -21,9 +21,9 @@ def checkpoint(journal: Folder = FOLDER, json: AsJson = False) -> None:
     found = last(open_log(journal))
     if found is None:
         raise NotFoundError(
-            f"nothing was signed yet in {journal}",
+            f"no checkpoint in {journal} yet",
             code="record_not_found",
-            next_step="a server signs every journal_checkpoint_s, and when it ends",
+            next_step="a server writes one every journal_checkpoint_s, and when it ends",
         )
     if not json:
         sys.stdout.write(found.note)

@@ -1,6 +1,6 @@
-"""`flyball decisions compact`: sealed segments into Parquet, and what is older than it must be kept away.
+"""`flyball decisions compact`: moves sealed segments to Parquet, and deletes expired records.
 
-The work is done by a child of this process that gives way to everything else on the machine.
+A low-priority child process does the work.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ def compact(
     keep: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="Remove what is older: 25mo, 90d, 7y. Without it all is kept.", show_default=False
+            metavar="TIME", help="Delete records older than this: 25mo, 90d, 7y. By default none.", show_default=False
         ),
     ] = None,
     here: Annotated[bool, typer.Option("--here", hidden=True)] = False,
     journal: Folder = FOLDER,
     json: AsJson = False,
 ) -> None:
-    """Move sealed segments into Parquet, by day and decision. They stay provable: the exact bytes go along.
+    """Move sealed segments to Parquet, by day and decision. Proofs still hold: the exact bytes are included.
 
-    A segment is removed only once its Parquet was read back and proven. Safe to run beside a server, to kill, and to run
-    again. Records that a legal hold names are never removed.
+    A segment is removed only after its Parquet files were read back and verified. Safe to run beside a server, to kill,
+    and to run again. Records under a legal hold are never deleted.
     """
     if here:
         _work(journal, keep, json)
@@ -44,11 +44,11 @@ def compact(
 
 
 def _work(journal: Path, keep: str | None, json: bool) -> None:
-    from flyball.decision_log.retention.background import give_way
+    from flyball.decision_log.retention.background import lower_priority
 
-    # A server's child inherits the mask that keeps signals away from the data plane.
+    # A server's child inherits the mask that blocks signals for the data plane.
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
-    give_way()
+    lower_priority()
     from dataclasses import asdict
 
     from flyball.cli.output import console, counted, print_json
@@ -59,7 +59,7 @@ def _work(journal: Path, keep: str | None, json: bool) -> None:
         from flyball.decision_log.retention.retire import oldest_kept, retire
     log, now = open_log(journal), datetime.now(UTC)
     if keep is not None:
-        oldest_kept(keep, now)  # a wrong word is refused before anything is done
+        oldest_kept(keep, now)  # an invalid value fails before anything is done
     with progress_on(console(stderr=True)) as progress:
         step = progress.begin("compact", 1.0)
         done = run(log, lambda so_far, total: step.update(so_far / max(total, 1), f"{so_far:,} of {total:,} segments"))
@@ -69,9 +69,9 @@ def _work(journal: Path, keep: str | None, json: bool) -> None:
         print_json({**asdict(done), "removed": None if removed is None else asdict(removed)})
     elif removed is not None:
         held = f", {removed.held:,} kept for a legal hold" if removed.held else ""
-        held += f", {removed.needed:,} kept for how younger decisions were served" if removed.needed else ""
+        held += f", {removed.needed:,} kept because younger decisions need them for replay" if removed.needed else ""
         console().print(
             f"removed {counted(removed.segments, 'segment')}, {counted(removed.records, 'record')} older than {keep}{held}"
         )
     if done.stopped is not None:
-        raise EvidenceError(f"{done.stopped}; it and all after it stay as they are", next_step="flyball decisions verify")
+        raise EvidenceError(f"{done.stopped}; it and all later segments are unchanged", next_step="flyball decisions verify")

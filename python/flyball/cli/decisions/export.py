@@ -1,4 +1,4 @@
-"""`flyball decisions export`: one decision as an evidence pack, for people who do not have, or do not trust, this system."""
+"""`flyball decisions export`: writes one decision as an evidence pack that needs no flyball to verify."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, Reveal, o
 
 
 def export(
-    decision_id: Annotated[str, typer.Argument(metavar="ID", help="The decision.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.zip", help="The pack.")],
+    decision_id: Annotated[str, typer.Argument(metavar="ID", help="The decision's id.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.zip", help="The evidence pack to write.")],
     url: Annotated[
         str | None,
         typer.Option(
-            "--url", help="The server that writes the journal: it seals first, so that there is a proof.", show_default=False
+            "--url",
+            help="The server that writes the journal: it seals the segment first, so that a proof exists.",
+            show_default=False,
         ),
     ] = None,
     reveal: Reveal = False,
@@ -25,11 +27,10 @@ def export(
     kek: Kek = None,
     json: AsJson = False,
 ) -> None:
-    """Write a zip with the decision's records, their proofs, the deployment and its policy, and a script that checks it all.
+    """Write a zip with the decision's records, their proofs, the deployment with its policy, and a verification script.
 
-    The script needs nothing but Python:  python verify.py. Proofs are under a signed checkpoint, so the segment must be
-    sealed: a server does that when it ends, and at once where --url names it. With --reveal the readable records have
-    what is personal.
+    The script needs only Python:  python verify.py. Proofs refer to a signed checkpoint, so the segment must be sealed:
+    a server does that when it ends, or immediately with --url. With --reveal the readable records include personal data.
     """
     from dataclasses import asdict
 
@@ -39,14 +40,14 @@ def export(
 
     wanted = checked_id(decision_id)
     if url is not None and not seal(url):
-        sys.stderr.write(f"{url} does not seal when it is asked to\n")
+        sys.stderr.write(f"{url} did not seal the segment\n")
     exported = run(open_log(journal, kek, reveal=reveal), wanted, out)
     if json:
         print_json(asdict(exported))
         return
-    tell = console()
+    shown = console()
     for name in [*exported.records, *exported.documents]:
-        tell.print(f"  {name}", markup=False)
+        shown.print(f"  {name}", markup=False)
     held = f"{counted(len(exported.records), 'record')} under a checkpoint over {counted(exported.segments, 'segment')}"
-    tell.print(f"{out}: {held}", markup=False)
-    tell.print(f"Check it:  unzip {out} -d pack && python pack/verify.py", style="dim", markup=False)
+    shown.print(f"{out}: {held}", markup=False)
+    shown.print(f"Verify it:  unzip {out} -d pack && python pack/verify.py", style="dim", markup=False)

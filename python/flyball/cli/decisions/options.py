@@ -1,4 +1,4 @@
-"""The options that the verbs of `flyball decisions` share, and how they open the log."""
+"""Options shared by the verbs of `flyball decisions`, and how they open the log."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flyball.cli.option import option
 from flyball.errors import InvalidInputError, JournalRefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -15,73 +16,58 @@ if TYPE_CHECKING:
 
 FOLDER = Path("journal")
 
-Folder = Annotated[Path, typer.Option("--journal", metavar="FOLDER", envvar="FLYBALL_JOURNAL", help="The journal's folder.")]
+Folder = Annotated[
+    Path, typer.Option("--journal", metavar="FOLDER", envvar="FLYBALL_JOURNAL", help="The journal's directory.")
+]
 Kek = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Key that decrypts personal data: file:PATH, env:NAME or command:ARGV; by default the journal's.",
         "--kek",
-        metavar="PLACE",
-        help="What opens personal values: file:PATH, env:NAME or command:ARGV; the folder's own if not given.",
-        show_default=False,
+        metavar="SOURCE",
     ),
 ]
 Key = Annotated[
     Path | None,
-    typer.Option(
-        "--key",
-        metavar="FILE",
-        help="What signs the journal, as the server's journal_key names it; the folder's own if not given.",
-        show_default=False,
-    ),
+    option("Key that signs the journal (the server's journal_key); by default the journal's.", "--key", metavar="FILE"),
 ]
 Url = Annotated[
-    str | None,
-    typer.Option(
-        "--url", help="The server that holds the journal; without it the folder is written to.", show_default=False
-    ),
+    str | None, option("The server that writes the journal; by default the folder is written directly.", "--url")
 ]
 DecisionName = Annotated[
-    str | None,
-    typer.Option(
-        "--decision",
-        metavar="NAME",
-        help="The decision's name; the journal tells it where it is at hand.",
-        show_default=False,
-    ),
+    str | None, option("The decision's name; by default read from the journal.", "--decision", metavar="NAME")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Reveal = Annotated[bool, typer.Option("--reveal", help="Open what is personal, by the key that --kek names.")]
+Reveal = Annotated[bool, typer.Option("--reveal", help="Decrypt personal data with the --kek key.")]
 
 
 def open_log(folder: Path, kek: str | None = None, *, reveal: bool = False) -> WholeLog:
-    """The log, compacted or not; personal values are opened only where that was asked for."""
+    """Open the log, compacted or not; personal data is decrypted only with `reveal`."""
     from flyball.decision_log.read.whole_log import WholeLog
 
     return WholeLog(folder, kek=kek, reveal=reveal)
 
 
 def decision_named(decision_id: str, decision: str | None, recorded: str | None) -> str:
-    """The name to report under: the journal's, or --decision where no journal is available. Both must agree."""
+    """The decision's name: the journal's, or --decision without a journal. Both must agree."""
     if recorded is None:
         if decision is None:
-            raise UsageError(
-                "the journal is not at hand, and does not tell which decision this is", next_step="--decision NAME"
-            )
+            raise UsageError("without the journal, the decision's name is unknown", next_step="give it:  --decision NAME")
         return decision
     if decision not in (None, recorded):
         raise InvalidInputError(
-            f"record {decision_id} is of decision {recorded!r}, not {decision!r}",
-            next_step=f"check the id, or leave out --decision {decision}",
+            f"record {decision_id} belongs to decision {recorded!r}, not {decision!r}",
+            next_step=f"check the id, or remove --decision {decision}",
         )
     return recorded
 
 
-def log_at_hand(folder: Path, url: str | None) -> WholeLog | None:
-    """The log to check against before something is told; none, and a word on that, where only the server has it."""
+def log_if_available(folder: Path, url: str | None) -> WholeLog | None:
+    """Open the log to check an annotation against; with `url`, a missing log is only a warning."""
     try:
         return open_log(folder)
     except JournalRefusedError:
         if url is None:
             raise
-        sys.stderr.write(f"{folder} is not at hand: what is told was not checked against it\n")
+        sys.stderr.write(f"{folder} cannot be read, so the id was not checked against it\n")
         return None

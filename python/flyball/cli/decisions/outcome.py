@@ -1,4 +1,4 @@
-"""`flyball decisions outcome`: what turned out to be true, for one decision or for those of a file."""
+"""`flyball decisions outcome`: records true outcomes, for one decision or for the rows of a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flyball.cli.decisions.options import FOLDER, AsJson, DecisionName, Folder, Kek, Key, Url, decision_named, log_at_hand
+from flyball.cli.decisions.options import (
+    FOLDER,
+    AsJson,
+    DecisionName,
+    Folder,
+    Kek,
+    Key,
+    Url,
+    decision_named,
+    log_if_available,
+)
 from flyball.errors import InvalidInputError, UsageError
 
 if TYPE_CHECKING:
@@ -19,16 +29,16 @@ _COLUMNS = {"id", "decision", "truth", "when", "source"}
 
 
 def outcome(
-    decision_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The decision.", show_default=False)] = None,
+    decision_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The decision's id.", show_default=False)] = None,
     truth: Annotated[
-        str | None, typer.Option(metavar="VALUE", help="What is true; true, false and numbers are taken as such.")
+        str | None, typer.Option(metavar="VALUE", help="The true outcome: true, false, a number or text.")
     ] = None,
     when: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Since when; 2026-11-15T07:30Z.", show_default=False)
+        str | None, typer.Option(metavar="TIME", help="When it became known: 2026-11-15T07:30Z.", show_default=False)
     ] = None,
-    source: Annotated[str | None, typer.Option(metavar="NAME", help="Who says so.", show_default=False)] = None,
+    source: Annotated[str | None, typer.Option(metavar="NAME", help="The source of the truth.", show_default=False)] = None,
     file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="CSV with id, truth and, if it likes, decision, when and source.")
+        Path | None, typer.Option(metavar="FILE", help="CSV with id and truth; optional: decision, when and source.")
     ] = None,
     decision: DecisionName = None,
     url: Url = None,
@@ -37,33 +47,33 @@ def outcome(
     key: Key = None,
     json: AsJson = False,
 ) -> None:
-    """Tell the truth about decisions, late and more than once; the last one told counts. Records in the same chain."""
+    """Record true outcomes of decisions. They may come late and more than once; the last one counts."""
     from flyball.cli.output import console, print_json
     from flyball.cli.progress import progress_on
-    from flyball.decision_log.annotations import outcome_document, tell_outcomes
+    from flyball.decision_log.annotations import outcome_document, record_outcomes
     from flyball.decision_log.read.records import find
 
     if (file is None) == (decision_id is None) or (decision_id is not None and truth is None):
         raise UsageError(
-            "name one decision and its truth, or a file",
+            "give one ID with --truth, or --file",
             next_step="flyball decisions outcome ID --truth fraud   or   --file outcomes.csv",
         )
     if file is not None:
         outcomes = _read(file, decision, when, source)
     else:
-        log = log_at_hand(journal, url)
+        log = log_if_available(journal, url)
         recorded = None if log is None else find(log, str(decision_id)).decision.decision
         named = decision_named(str(decision_id), decision, recorded)
         outcomes = [outcome_document(named, str(decision_id), _truth(str(truth)), when, source)]
     with progress_on(console(stderr=True)) as progress:
         step = progress.begin("outcomes", 1.0)
-        count = tell_outcomes(
+        count = record_outcomes(
             outcomes,
             url=url,
             folder=journal,
             kek=kek,
             key=key,
-            told=lambda done, total: step.update(done / total, f"{done:,} of {total:,}"),
+            progress=lambda done, total: step.update(done / total, f"{done:,} of {total:,}"),
         )
         step.end(f"{count:,} recorded")
     if json:
@@ -71,7 +81,7 @@ def outcome(
 
 
 def _read(file: Path, decision: str | None, when: str | None, source: str | None) -> list[Json]:
-    """All rows, so that nothing is told where one is wrong; a column that is not there, by what the options say."""
+    """Read all rows first, so that one invalid row records nothing; options fill missing columns."""
     from flyball.decision_log.annotations import outcome_document
 
     found: list[Json] = []
@@ -87,8 +97,8 @@ def _read(file: Path, decision: str | None, when: str | None, source: str | None
                 named = row.get("decision") or decision
                 if not named:
                     raise InvalidInputError("no decision; add a column decision, or --decision NAME")
-                told = (row.get("when") or when, row.get("source") or source)
-                found.append(outcome_document(named, row["id"], _truth(row["truth"]), *told))
+                optional = (row.get("when") or when, row.get("source") or source)
+                found.append(outcome_document(named, row["id"], _truth(row["truth"]), *optional))
             except InvalidInputError as error:
                 raise InvalidInputError(f"line {rows.line_num} of {file}: {error.message}") from error
     if not found:
@@ -97,7 +107,7 @@ def _read(file: Path, decision: str | None, when: str | None, source: str | None
 
 
 def _truth(text: str) -> Any:
-    """True, false and numbers are such; all else is a text."""
+    """Parse true, false and numbers; all else is text."""
     try:
         value = json_.loads(text)
     except ValueError:

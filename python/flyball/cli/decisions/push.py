@@ -1,4 +1,4 @@
-"""`flyball decisions push`: the durable log as CloudEvents to a receiver, from where the last push ended."""
+"""`flyball decisions push`: sends new records as CloudEvents to a receiver."""
 
 from __future__ import annotations
 
@@ -13,35 +13,38 @@ from flyball.errors import UsageError
 
 
 class EventShape(StrEnum):
-    """What an event looks like."""
+    """Format of the events."""
 
     FLYBALL = "flyball"
     KSERVE = "kserve"
 
 
 def push(
-    to: Annotated[str, typer.Option(metavar="URL", help="Where events are posted to.")],
-    follow: Annotated[bool, typer.Option("--follow", help="Go on with what is recorded from now on.")] = False,
-    batch: Annotated[int, typer.Option(min=1, max=1000, help="Records in one request, at most; also 1 MiB.")] = 100,
+    to: Annotated[str, typer.Option(metavar="URL", help="URL that receives the events.")],
+    follow: Annotated[bool, typer.Option("--follow", help="Keep sending new records.")] = False,
+    batch: Annotated[int, typer.Option(min=1, max=1000, help="Maximum records per request; also limited to 1 MiB.")] = 100,
     shape: Annotated[
-        EventShape, typer.Option(help="One event for each record, or KServe's two for each decision.")
+        EventShape, typer.Option(help="One event per record, or KServe's two per decision.")
     ] = EventShape.FLYBALL,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of the stored position; by default the URL's.", show_default=False)
+        str | None,
+        typer.Option(metavar="NAME", help="Name of the stored position; by default from the URL.", show_default=False),
     ] = None,
-    timeout_s: Annotated[float, typer.Option(min=0.1, help="For one answer.")] = 10.0,
-    give_up_s: Annotated[float, typer.Option(min=0, help="For one batch, repeats included.")] = 300.0,
+    timeout_s: Annotated[float, typer.Option(min=0.1, help="Timeout of one request.")] = 10.0,
+    give_up_s: Annotated[float, typer.Option(min=0, help="Timeout of one batch, retries included.")] = 300.0,
     header_env: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="A variable with one header more: `Authorization: …`.", show_default=False),
+        typer.Option(
+            metavar="NAME", help="Environment variable with an extra header: `Authorization: …`.", show_default=False
+        ),
     ] = None,
     journal: Folder = FOLDER,
     json: AsJson = False,
 ) -> None:
-    """Send records as CloudEvents 1.0 over HTTP, at least once and in order; nothing personal goes out.
+    """Send records as CloudEvents 1.0 over HTTP, at least once and in order, without personal data.
 
-    Reads the log's files, so a receiver that is slow or gone never touches the server. An answer of 2xx moves the stored
-    position; 408, 425, 429, 5xx and silence are tried again, all else stops with the reason.
+    Starts at the stored position. Reads the log's files, so a slow receiver does not affect the server. A 2xx response
+    advances the position; 408, 425, 429, 5xx and timeouts are retried; any other response ends the command.
     """
     from dataclasses import asdict
 
@@ -61,7 +64,7 @@ def push(
             batch=batch,
             name=name,
             follow=follow,
-            told=lambda records: step.update(0.0, counted(records, "record")),
+            progress=lambda records: step.update(0.0, counted(records, "record")),
         )
         step.end(f"{counted(pushed.records, 'record')}, {counted(pushed.events, 'event')}")
     if json:
@@ -73,5 +76,5 @@ def _headers(variable: str | None) -> dict[str, str]:
         return {}
     name, colon, value = os.environ.get(variable, "").partition(":")
     if not colon or not name.strip() or not value.strip():
-        raise UsageError(f"{variable} has no header", next_step=f"export {variable}='Authorization: Bearer …'")
+        raise UsageError(f"--header-env: {variable} has no header", next_step=f"export {variable}='Authorization: Bearer …'")
     return {name.strip(): value.strip()}

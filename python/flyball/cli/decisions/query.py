@@ -1,4 +1,4 @@
-"""`flyball decisions query`: SQL or filters over the whole log, as a table, JSON lines, CSV or a file."""
+"""`flyball decisions query`: queries the whole log by SQL or filters."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from flyball.decision_log.read.query import Answer
     from flyball.native.journal import JournalLog
 
-_Decision = Annotated[str | None, typer.Option(metavar="NAME", help="Of this decision.", show_default=False)]
+_Decision = Annotated[str | None, typer.Option(metavar="NAME", help="Only this decision.", show_default=False)]
 _Since = Annotated[
-    str | None, typer.Option(metavar="WHEN", help="15m, 2h, 1d ago, or 2026-11-15T07:30 (UTC).", show_default=False)
+    str | None, typer.Option(metavar="WHEN", help="Since then: 15m, 2h, 1d, or 2026-11-15T07:30 (UTC).", show_default=False)
 ]
-_Until = Annotated[str | None, typer.Option(metavar="WHEN", help="And before then.", show_default=False)]
-_Outcome = Annotated[str | None, typer.Option(metavar="NAME", help="With this outcome.", show_default=False)]
+_Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Before then.", show_default=False)]
+_Outcome = Annotated[str | None, typer.Option(metavar="NAME", help="Only this outcome.", show_default=False)]
 _Subject = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="About this subject; --kek makes its token.", show_default=False)
+    str | None, typer.Option(metavar="TEXT", help="Only this subject; needs the --kek key.", show_default=False)
 ]
 _Where = Annotated[
-    str | None, typer.Option(metavar="SQL", help="And this holds: \"score > 0.8 and input->>'country' = 'FR'\".")
+    str | None, typer.Option(metavar="SQL", help="SQL condition: \"score > 0.8 and input->>'country' = 'FR'\".")
 ]
-_Most = Annotated[int, typer.Option("--most", "-n", min=1, help="Rows in a table; JSON, CSV and files have all.")]
+_Most = Annotated[int, typer.Option("--most", "-n", min=1, help="Maximum rows in a table; JSON, CSV and files have all.")]
 _Out = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE", help="Write .parquet, .csv or .jsonl instead.", show_default=False)
+    Path | None, typer.Option("--out", metavar="FILE", help="Write to a .parquet, .csv or .jsonl file.", show_default=False)
 ]
 
 
@@ -51,33 +51,33 @@ def query(
     out: _Out = None,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     json: AsJson = False,
-    columns: Annotated[bool, typer.Option("--columns", help="Show the views and their columns, and end.")] = False,
+    columns: Annotated[bool, typer.Option("--columns", help="List the views and their columns.")] = False,
     reveal: Reveal = False,
     kek: Kek = None,
     journal: Folder = FOLDER,
 ) -> None:
-    """Ask the log: by filters, all of which must hold, or by SQL (DuckDB's).
+    """Query the log by filters, which are combined with AND, or by SQL (DuckDB's).
 
     Views: decisions (with truth, overrides and the final outcome), failures, outcomes, overrides, shadows, events, and
-    records, which is all of them. Columns of type JSON are reached into:  features->'spent_1h'->>'value'
+    records, which has all of them. Access JSON columns like this:  features->'spent_1h'->>'value'
 
         flyball decisions query --since 1d --outcome reject --where "score < 0.9"
 
         flyball decisions query "select decision, final, count(*) from decisions group by all"
 
-    With --json a line is a row.
+    With --json each line is a row.
     """
     from flyball.decision_log.read.query import by_filters, by_sql
 
     if columns:
         _columns(json=json)
         return
-    told = {"decision": decision, "since": since, "until": until, "outcome": outcome, "subject": subject, "where": where}
-    if sql is not None and any(value is not None for value in told.values()):
-        given = ", ".join(f"--{name}" for name, value in told.items() if value is not None)
+    filters = {"decision": decision, "since": since, "until": until, "outcome": outcome, "subject": subject, "where": where}
+    if sql is not None and any(value is not None for value in filters.values()):
+        given = ", ".join(f"--{name}" for name, value in filters.items() if value is not None)
         raise UsageError(
-            f"SQL and {given} do not go together",
-            next_step="say it in the SQL:  … from decisions where decision = 'NAME' and \"time\" > now() - interval 1 day",
+            f"SQL cannot be combined with {given}",
+            next_step="put it in the SQL:  … from decisions where decision = 'NAME' and \"time\" > now() - interval 1 day",
         )
     if csv and json:
         raise UsageError("give either --csv or --json")
@@ -87,22 +87,22 @@ def query(
         answer = by_sql(log, sql, reveal=reveal)
     else:
         brief = not (json or csv or out)
-        answer = by_filters(log, _filters(log, told), brief=brief, reveal=reveal)
+        answer = by_filters(log, _filters(log, filters), brief=brief, reveal=reveal)
     with answer as found:
         _print(found, most, out, csv=csv, json=json)
 
 
-def _filters(log: JournalLog, told: dict[str, str | None]) -> Filters:
+def _filters(log: JournalLog, given: dict[str, str | None]) -> Filters:
     from flyball.decision_log.read.filters import Filters, instant
 
-    since, until, subject = told["since"], told["until"], told["subject"]
+    since, until, subject = given["since"], given["until"], given["subject"]
     return Filters(
-        decision=told["decision"],
+        decision=given["decision"],
         since_ns=None if since is None else instant(since),
         until_ns=None if until is None else instant(until),
-        outcome=told["outcome"],
+        outcome=given["outcome"],
         subject=None if subject is None else log.token(subject),
-        where=told["where"],
+        where=given["where"],
     )
 
 
@@ -138,7 +138,7 @@ def _table(found: Answer, most: int) -> None:
     out = console()
     out.print(table)
     if len(rows) > most:
-        out.print(f"the first {most:,} only: --most, --json or --out FILE give more", style="dim", markup=False)
+        out.print(f"first {most:,} rows; use --most, --json or --out FILE for more", style="dim", markup=False)
     elif not rows:
         out.print("no rows", style="dim")
 
@@ -164,11 +164,11 @@ def _columns(*, json: bool) -> None:
         names = ("view", "name", "type", "about")
         print_json([dict(zip(names, row, strict=True)) for row in [*own, *(("decisions", *row) for row in JOINED)]])
         return
-    table = Table("view", "column", "type", "what it is", box=None, pad_edge=False, header_style="dim")
+    table = Table("view", "column", "type", "meaning", box=None, pad_edge=False, header_style="dim")
     for column in COLUMNS:
         table.add_row("records", column.name, column.type, column.about)
     for name, kind, about in JOINED:
         table.add_row("decisions", name, kind, about)
     out = console()
     out.print(table)
-    out.print(f"decisions have those of records, too; other parts of them: {', '.join(PARTS)}", style="dim")
+    out.print(f"decisions also have the columns of records; other views: {', '.join(PARTS)}", style="dim")

@@ -1,4 +1,4 @@
-"""`flyball decisions replay`: recorded decisions made again, by what made them, by a candidate, or with other values."""
+"""`flyball decisions replay`: decides recorded requests again, as they were, by a candidate, or with other values."""
 
 from __future__ import annotations
 
@@ -21,48 +21,54 @@ _NOT_THE_SAME = 4
 
 
 def replay(
-    decision_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="One decision.", show_default=False)] = None,
-    decision: Annotated[str | None, typer.Option(metavar="NAME", help="Those of one decision.", show_default=False)] = None,
+    decision_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="One decision, by id.", show_default=False)
+    ] = None,
+    decision: Annotated[str | None, typer.Option(metavar="NAME", help="Only this decision.", show_default=False)] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="From then on: 2h, 1d, or when.", show_default=False)
+        str | None, typer.Option(metavar="TIME", help="Since then: 2h, 1d, or a time.", show_default=False)
     ] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Before then.", show_default=False)] = None,
-    sample: Annotated[int | None, typer.Option(min=1, help="So many of them, drawn at random.", show_default=False)] = None,
-    seed: Annotated[int, typer.Option(help="Of the draw.")] = 0,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Replay a random sample of this size.", show_default=False)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="What if a field or feature had been this.")
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Replace a field or feature (what-if).")
     ] = None,
     candidate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A decision spec that decides instead.", show_default=False)
+        Path | None, typer.Option(metavar="FILE", help="Replay with this decision instead.", show_default=False)
     ] = None,
-    by: Annotated[str | None, typer.Option(metavar="A,B", help="Flips by these fields.", show_default=False)] = None,
+    by: Annotated[str | None, typer.Option(metavar="A,B", help="Group flips by these fields.", show_default=False)] = None,
     bad: Annotated[
-        list[str] | None, typer.Option(metavar="TRUTH", help="A truth that should have been stopped; may be repeated.")
+        list[str] | None,
+        typer.Option(metavar="TRUTH", help="A true outcome that should have been stopped; may be repeated."),
     ] = None,
     stopped: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Outcomes that stop; the policy's adverse ones.", show_default=False)
+        str | None,
+        typer.Option(metavar="A,B", help="Outcomes that stop; by default the policy's adverse ones.", show_default=False),
     ] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="The report as a page.", show_default=False)] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report as HTML.", show_default=False)] = None,
     models: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where model files are, by digest.", show_default=False)
+        Path | None, typer.Option(metavar="FOLDER", help="Folder of model files, by digest.", show_default=False)
     ] = None,
-    tolerance: Annotated[float, typer.Option(min=0.0, max=1.0, help="Relative, of scores.")] = 1e-6,
+    tolerance: Annotated[float, typer.Option(min=0.0, max=1.0, help="Relative tolerance of scores.")] = 1e-6,
     journal: Folder = FOLDER,
     kek: Kek = None,
     json: AsJson = False,
 ) -> None:
-    """Make recorded decisions again, by the same documents and models, with the features as they were used.
+    """Replay recorded decisions with the same documents and models, and the recorded features.
 
-    Each comes out bit-exact, within tolerance, different, erased or cannot be told, and why. Ends with 0 only where all
-    are bit-exact or within tolerance; with 4 otherwise.
+    Each result is bit-exact, within tolerance, differs, erased, or cannot, with the reason. The exit code is 0 if all are
+    bit-exact or within tolerance, else 4.
     """
     from flyball.decision_log.read.filters import instant
     from flyball.decision_log.replay.replay import Selection
 
     if settings and (candidate is not None or decision_id is None):
-        raise UsageError("--set is for one decision", next_step="flyball decisions replay ID --set NAME=VALUE")
+        raise UsageError("--set needs one decision", next_step="flyball decisions replay ID --set NAME=VALUE")
     if candidate is None and (by or bad or stopped or html):
-        raise UsageError("--by, --bad, --stopped and --html are for a candidate", next_step="--candidate FILE.yaml")
+        raise UsageError("--by, --bad, --stopped and --html need --candidate", next_step="--candidate FILE.yaml")
     log = open_log(journal, kek, reveal=True)
     selection = Selection(
         decision_id,
@@ -75,8 +81,8 @@ def replay(
     if settings:
         _what_if(log, selection, settings, models, tolerance, json)
     elif candidate is not None:
-        asked = {"bad": bad or (), "stopped": _names(stopped)}
-        _candidate(log, selection, candidate, _names(by), asked, html, json)
+        stopping = {"bad": bad or (), "stopped": _names(stopped)}
+        _candidate(log, selection, candidate, _names(by), stopping, html, json)
     else:
         _same(log, selection, models, tolerance, json)
 
@@ -87,8 +93,8 @@ def _same(log: JournalLog, selection: Selection, models: Path | None, tolerance:
     from flyball.decision_log.replay.replay import replay, selected
     from flyball.decision_log.replay.report import replay_document, replay_lines
 
-    with closing(Deployments(log, models)) as deployments, _progress(log, "replay") as told:
-        found = replay(log, selected(log, selection), deployments, tolerance=tolerance, told=told)
+    with closing(Deployments(log, models)) as deployments, _progress(log, "replay") as progress:
+        found = replay(log, selected(log, selection), deployments, tolerance=tolerance, progress=progress)
     if not found.rows:
         raise _nothing()
     document = replay_document(found, tolerance)
@@ -124,7 +130,7 @@ def _candidate(
     selection: Selection,
     candidate: Path,
     by: list[str],
-    asked: dict[str, Any],
+    stopping: dict[str, Any],
     html: Path | None,
     json: bool,
 ) -> None:
@@ -133,7 +139,7 @@ def _candidate(
     from flyball.cli.output import console, print_json
     from flyball.decision.decision import Decision
     from flyball.decision_log.read.truths import truths_of
-    from flyball.decision_log.replay.candidate import tried
+    from flyball.decision_log.replay.candidate import try_candidate
     from flyball.decision_log.replay.candidate_report import trial_lines, write_page
     from flyball.decision_log.replay.flips import figures
     from flyball.decision_log.replay.replay import selected
@@ -141,12 +147,12 @@ def _candidate(
 
     loaded = Decision.load(candidate)
     selection = replace(selection, decision=selection.decision or loaded.name)
-    with _progress(log, f"candidate {loaded.name}") as told:
-        trial = tried(loaded, selected(log, selection), fields=by, told=told)
+    with _progress(log, f"candidate {loaded.name}") as progress:
+        trial = try_candidate(loaded, selected(log, selection), fields=by, progress=progress)
     if not trial.pairs and not trial.left_out:
         raise _nothing()
     truths = truths_of(log, str(selection.decision), {pair.id for pair in trial.pairs})
-    document = trial_document(trial, figures(trial, truths, **asked), len(truths))
+    document = trial_document(trial, figures(trial, truths, **stopping), len(truths))
     if html is not None:
         write_page(document, html)
     if json:
@@ -160,7 +166,7 @@ def _candidate(
 
 @contextmanager
 def _progress(log: JournalLog, name: str) -> Iterator[Callable[[int, int], None]]:
-    """How far in the log it is: how many are selected is known only at its end."""
+    """Show progress through the log; the number of selected decisions is known only at its end."""
     from flyball.cli.output import console, counted
     from flyball.cli.progress import progress_on
 
@@ -169,14 +175,14 @@ def _progress(log: JournalLog, name: str) -> Iterator[Callable[[int, int], None]
     span = max((segments[-1].first_seq + segments[-1].frames if segments else 1) - first, 1)
     done = 0
 
-    def told(rows: int, seq: int) -> None:
+    def update(rows: int, seq: int) -> None:
         nonlocal done
         done = rows
         step.update(min((seq - first) / span, 1.0), counted(rows, "decision"))
 
     with progress_on(console(stderr=True)) as progress:
         step = progress.begin(name, 1.0)
-        yield told
+        yield update
         step.end(counted(done, "decision"))
 
 
@@ -191,5 +197,5 @@ def _names(text: str | None) -> list[str]:
 
 def _nothing() -> NotFoundError:
     return NotFoundError(
-        "no decision is selected", code="record_not_found", next_step="those there are:  flyball decisions query"
+        "no decision matches", code="record_not_found", next_step="list decisions:  flyball decisions query"
     )

@@ -1,4 +1,4 @@
-"""`flyball decisions show`: one decision, why it went so, and the proof that it was recorded like this."""
+"""`flyball decisions show`: one decision with its reasons and its proof."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, Reveal, o
 
 
 def show(
-    decision_id: Annotated[str, typer.Argument(metavar="ID", help="The decision's id, as its answer had it.")],
+    decision_id: Annotated[str, typer.Argument(metavar="ID", help="The decision's id, from its response.")],
     journal: Folder = FOLDER,
     reveal: Reveal = False,
     kek: Kek = None,
     json: AsJson = False,
 ) -> None:
-    """Show one decision: what, by which model and policy, why, how long it took, and what was told of it later.
+    """Show one decision: outcome, model and policy, reasons, timings, and later annotations.
 
-    The last line but one is its proof: the place in the log, and since when a signed checkpoint covers it. What is
-    personal stays sealed unless --reveal asks for it; of an erased subject it says when, by whom and, with --reveal, why.
+    The last line but one is its proof: its position in the log, and since when a signed checkpoint covers it. Personal
+    data stays encrypted without --reveal. For an erased subject it shows when, by whom and, with --reveal, why.
     """
     from dataclasses import asdict
 
@@ -33,8 +33,8 @@ def show(
     proven = prove(log, history.decision)
     erased = erasure(log, history.decision)
     if json:
-        told = None if erased is None else erased.model_dump()
-        print_json({"records": history.documents, "proof": asdict(proven), "erasure": told})
+        erased_document = None if erased is None else erased.model_dump()
+        print_json({"records": history.documents, "proof": asdict(proven), "erasure": erased_document})
         return
     out = console()
     for line in lines(history, proven, *reason_texts(log, history), erased):

@@ -1,4 +1,4 @@
-"""`flyball decisions tail`: decisions as they are made."""
+"""`flyball decisions tail`: shows records as they are written."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
 
 
 def tail(
-    decision: Annotated[str | None, typer.Option(metavar="NAME", help="Of this decision only.", show_default=False)] = None,
+    decision: Annotated[str | None, typer.Option(metavar="NAME", help="Only this decision.", show_default=False)] = None,
     kind: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KIND", help="decision, failed, outcome, override, gap, …; may be repeated.", show_default=False
         ),
     ] = None,
-    last: Annotated[int, typer.Option("--last", "-n", min=0, max=10_000, help="Begin with so many of the past.")] = 10,
+    last: Annotated[int, typer.Option("--last", "-n", min=0, max=10_000, help="Start with this many past records.")] = 10,
     most: Annotated[
-        int | None, typer.Option(min=1, help="End after so many; without it, on Ctrl-C.", show_default=False)
+        int | None, typer.Option(min=1, help="End after this many; by default on Ctrl-C.", show_default=False)
     ] = None,
     journal: Folder = FOLDER,
     json: AsJson = False,
 ) -> None:
     """Show records as they are written, one line each, until Ctrl-C.
 
-    Reads behind the writer: a reader that is slow, or stopped, costs the server nothing. With --json a line is a whole
-    record. Nothing personal is opened.
+    Reads the log's files: a slow reader does not affect the server. With --json each line is a whole record. Personal
+    data is never decrypted.
     """
     import json as json_
     import sys
 
     unknown = [name for name in kind or () if name not in _KINDS]
     if unknown:
-        raise UsageError(f"{unknown[0]!r} is no kind of record", next_step=f"those are: {', '.join(_KINDS)}")
+        raise UsageError(f"--kind: unknown kind {unknown[0]!r}", next_step=f"kinds: {', '.join(_KINDS)}")
 
     from flyball.cli.output import console
     from flyball.decision_log.read.tail import follow
@@ -61,12 +61,11 @@ def _line(record: dict[str, Any]) -> Text:
     head = f"{when}   {'–' if about == _NO_ID else about:<36}   "
     if record["kind"] == "decision":
         score = record.get("score")
-        told = record["outcome"] + (f" ({score:.3f})" if isinstance(score, float) else "")
+        outcome = record["outcome"] + (f" ({score:.3f})" if isinstance(score, float) else "")
         codes = " ".join(reason["code"] for reason in record.get("reasons") or [])
-        return Text.assemble(head, f"{record['decision']}   ", (told, "bold"), f"   {record['route']}   {codes}".rstrip())
-    rest = {name: value for name, value in record.items() if name in _TOLD and value is not None}
-    told = "  ".join(f"{name}={value}" for name, value in rest.items())
-    return Text.assemble(head, (record["kind"], "yellow"), f"   {told}")
+        return Text.assemble(head, f"{record['decision']}   ", (outcome, "bold"), f"   {record['route']}   {codes}".rstrip())
+    rest = "  ".join(f"{name}={value}" for name, value in record.items() if name in _SHOWN and value is not None)
+    return Text.assemble(head, (record["kind"], "yellow"), f"   {rest}")
 
 
 _NO_ID = "00000000-0000-0000-0000-000000000000"
@@ -87,7 +86,7 @@ _KINDS = (
     "gap",
     "quarantined",
 )
-_TOLD = (
+_SHOWN = (
     "decision",
     "fault",
     "variant",

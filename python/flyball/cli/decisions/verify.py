@@ -1,4 +1,4 @@
-"""`flyball decisions verify`: whether the log is as it was written, or what was done to it and where."""
+"""`flyball decisions verify`: verifies that the log is unchanged, or reports every finding."""
 
 from __future__ import annotations
 
@@ -20,31 +20,33 @@ _SHOWN = 50
 
 def verify(
     decision_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="One decision, by its proof of inclusion.", show_default=False)
+        str | None, typer.Argument(metavar="[ID]", help="Only one decision, by its inclusion proof.", show_default=False)
     ] = None,
-    segment: Annotated[int | None, typer.Option(min=1, metavar="N", help="One segment only.", show_default=False)] = None,
+    segment: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only this segment.", show_default=False)] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="A note that was kept elsewhere: the log must still hold what it says.", show_default=False
+            metavar="FILE",
+            help="A checkpoint stored elsewhere; the log must still contain what it signs.",
+            show_default=False,
         ),
     ] = None,
     key: Annotated[
         str | None,
-        typer.Option(metavar="HEX", help="The public key to trust; the folder's own if not given.", show_default=False),
+        typer.Option(metavar="HEX", help="The public key to trust; by default the journal's.", show_default=False),
     ] = None,
     without_keys: Annotated[
-        bool, typer.Option("--without-keys", help="The folder is a copy that was made without the subjects' keys.")
+        bool, typer.Option("--without-keys", help="The folder is a copy without the subjects' keys.")
     ] = False,
     journal: Folder = FOLDER,
     json: AsJson = False,
 ) -> None:
-    """Check the log: every frame, link, root and signature, the blobs that records name, and the subjects' keys.
+    """Verify the log: every frame, link, root and signature, the blobs of records, and the subjects' keys.
 
-    Exit code 4 where something is wrong: also where the key of an erased subject is back, or a key is missing.
+    Exit code 4 if anything is wrong, also if the key of an erased subject is back, or a key is missing.
 
-    Nothing is skipped and nothing is repaired; all places are named, not the first only. Whoever could write to the folder
-    could also have cut off its end: only a checkpoint that was kept elsewhere shows that.
+    Reports all findings and repairs nothing. Anyone with write access to the folder could have cut off its end: only a
+    checkpoint stored elsewhere reveals that.
     """
     if decision_id is not None and (segment is not None or checkpoint is not None):
         raise UsageError("give either an ID, or --segment or --checkpoint")
@@ -56,7 +58,7 @@ def verify(
     verified = _all(log, segment, note, key, without_keys)
     if segment is not None and not verified.segments and not verified.findings:
         raise NotFoundError(f"the journal in {journal} has no segment {segment}", code="record_not_found")
-    _tell(verified, json, segment)
+    _report(verified, json, segment)
 
 
 def _one(log: JournalLog, decision_id: str, json: bool) -> None:
@@ -74,7 +76,7 @@ def _one(log: JournalLog, decision_id: str, json: bool) -> None:
         console().print(proof_line(proven))
     if proven.findings:
         raise EvidenceError(
-            f"the proof of {history.decision.id} does not hold", next_step="all places:  flyball decisions verify"
+            f"the proof of {history.decision.id} does not hold", next_step="verify the whole log:  flyball decisions verify"
         )
 
 
@@ -95,7 +97,7 @@ def _all(log: JournalLog, segment: int | None, note: str | None, key: str | None
     return verified
 
 
-def _tell(verified: Verified, json: bool, segment: int | None) -> None:
+def _report(verified: Verified, json: bool, segment: int | None) -> None:
     from rich.text import Text
 
     from flyball.cli.output import console, counted, print_json
@@ -110,39 +112,36 @@ def _tell(verified: Verified, json: bool, segment: int | None) -> None:
         out.print(f"  … and {found - _SHOWN:,} more: --json has all of them", markup=False)
     if found:
         raise EvidenceError(
-            f"the journal is not as it was written: {counted(found, 'place')}",
-            next_step="keep the folder as it is, and compare it with a copy; nothing here repairs it",
+            f"the journal was changed or damaged: {counted(found, 'finding')}",
+            next_step="keep the folder as it is, and compare it with a backup; flyball does not repair it",
         )
     if not json:
         seen = f"{counted(verified.frames, 'record')} in {counted(verified.segments, 'segment')}"
         signed = "" if segment is not None else f", {counted(verified.checkpoints, 'checkpoint')}"
-        beside = "".join(f", {counted(count, what)}" for count, what in _beside(verified) if count)
-        out.print(Text.assemble(("whole", "bold green"), f"   {seen}{signed}{beside}"))
+        others = ((verified.blobs, "blob"), (verified.subjects, "subject"))
+        also = "".join(f", {counted(count, noun)}" for count, noun in others if count)
+        out.print(Text.assemble(("verified", "bold green"), f"   {seen}{signed}{also}"))
         if segment is None:
             _extent(verified)
         if verified.unfinished is not None:
-            out.print(Text(f"  unfinished, which nobody was promised: {verified.unfinished}", style="dim"))
+            out.print(Text(f"  unfinished, never acknowledged: {verified.unfinished}", style="dim"))
         if segment is None:
-            out.print("Keep the last note elsewhere:  flyball decisions checkpoint", style="dim", markup=False)
-
-
-def _beside(verified: Verified) -> list[tuple[int, str]]:
-    return [(verified.blobs, "blob"), (verified.subjects, "subject")]
+            out.print("Store the last checkpoint elsewhere:  flyball decisions checkpoint", style="dim", markup=False)
 
 
 def _extent(verified: Verified) -> None:
-    """What the word does not cover: what no checkpoint signs yet, and what was removed on purpose."""
+    """Print what was not verified: records that no checkpoint signs yet, and records removed by retention."""
     from flyball.cli.output import console
 
     out, signed = console(), verified.signed
     if signed is None:
-        out.print("  nothing is signed yet: no checkpoint was written", style="yellow", markup=False)
+        out.print("  nothing is signed yet: there is no checkpoint", style="yellow", markup=False)
     else:
-        behind = f"; {verified.unsigned:,} behind it are not" if verified.unsigned else ""
-        reach = f"  signed up to record {signed.frames:,} of segment {signed.segment:,}{behind}"
-        out.print(reach, style="dim", markup=False)
+        behind = f"; {verified.unsigned:,} later records are not signed" if verified.unsigned else ""
+        extent = f"  signed up to record {signed.frames:,} of segment {signed.segment:,}{behind}"
+        out.print(extent, style="dim", markup=False)
     if verified.retired_segments is not None:
-        gone = f"  removed on purpose: segments {verified.retired_segments}, with records until {verified.retired_until}"
+        gone = f"  removed by retention: segments {verified.retired_segments}, with records until {verified.retired_until}"
         out.print(gone, style="yellow", markup=False, highlight=False)
 
 
@@ -150,6 +149,6 @@ def _note(path: Path) -> str:
     from flyball.decision_log.proof.checkpoints import parse
 
     with suppress(UnicodeDecodeError):
-        # What is no note at all says nothing about the journal; a forged one does.
+        # A file that is no note proves nothing about the journal; a forged note does.
         return parse(path.read_text(encoding="utf-8")).note
-    raise JournalRefusedError(f"{path} is no checkpoint: it is not text")
+    raise JournalRefusedError(f"--checkpoint: {path} is not a text file")

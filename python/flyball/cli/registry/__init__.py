@@ -1,6 +1,6 @@
-"""The verbs of the registry, one file each: those of every day are joined by `app.py`, the others here.
+"""Verbs of the registry, one file each. `app.py` registers the common ones, this file the others.
 
-What all of them take stands in `options.py`.
+Options shared by all verbs are in `options.py`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ registry = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     help=(
-        "Versions of models and decisions: what there is, what served when, and who did what and why.\n\n"
+        "List versions of models and decisions, what served when, and who changed what and why.\n\n"
         "    flyball registry init\n\n"
         "    flyball registry list\n\n"
         "    flyball registry history fraud\n\n"
@@ -42,5 +42,5 @@ registry.command()(fetch)
 registry.command(rich_help_panel="Other sites")(export)
 registry.command("import", rich_help_panel="Other sites")(import_)
 registry.add_typer(key, name="key", rich_help_panel="Admin API")
-for _keeping in (verify, rebuild, gc, forget):
-    registry.command(rich_help_panel="Keeping house")(_keeping)
+for _verb in (verify, rebuild, gc, forget):
+    registry.command(rich_help_panel="Maintenance")(_verb)

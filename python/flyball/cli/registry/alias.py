@@ -1,4 +1,4 @@
-"""`flyball registry alias`: names for versions that people agree on, with their history."""
+"""`flyball registry alias`: sets or removes an alias of a version."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from flyball.errors import UsageError
 
 def alias(
     name: Name,
-    called: Annotated[str, typer.Argument(metavar="ALIAS", help="Such as champion.", show_default=False)],
+    called: Annotated[str, typer.Argument(metavar="ALIAS", help="The alias, such as champion.", show_default=False)],
     version: Annotated[
-        str | None, typer.Argument(metavar="[VERSION]", help="7 or v7: where it leads to.", show_default=False)
+        str | None, typer.Argument(metavar="[VERSION]", help="The version it points to: 7 or v7.", show_default=False)
     ] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the alias away.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the alias.")] = False,
     reason: Reason = "",
     by: As = None,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
-    """Let an alias lead to a version: NAME@ALIAS means it everywhere from then on. Serving is changed by promotion alone.
+    """Point an alias to a version, usable everywhere as NAME@ALIAS. It does not change what is served.
 
     flyball registry alias fraud champion 7
     """
@@ -30,7 +30,7 @@ def alias(
     from flyball.cli.registry.text import next_step, say
 
     if (version is None) != remove:
-        raise UsageError("an alias leads to a version or is taken away", next_step="give a VERSION or --remove")
+        raise UsageError("give either VERSION or --remove", next_step=f"flyball registry alias {name} {called} 7")
     target = None if version is None else number_of(version)
     with opened(registry) as found:
         receipt = found.alias(name, called, target, actor=actor(by), reason=reason)

@@ -1,4 +1,4 @@
-"""`flyball approve` and `flyball reject`: people other than the author say yes, with their own key, or no."""
+"""`flyball approve` and `flyball reject`: people other than the author approve a version, or reject it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flyball.cli.registry.options import (
     opened,
     ref_of,
 )
-from flyball.cli.registry.wait import kept
+from flyball.cli.registry.wait import act_is_done
 
 
 def approve(
@@ -28,9 +28,9 @@ def approve(
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
-    """Approve a version: your signature under its release, made on this machine with your own key.
+    """Approve a version: sign its release on this machine, with your own key.
 
-    Servers check it again before they load anything. Look at what you sign first:  flyball registry show fraud@7
+    Servers verify the signature before they load anything. Review the version first:  flyball registry show fraud@7
 
         flyball approve fraud@7 --key grace.pem
     """
@@ -46,13 +46,13 @@ def approve(
         whole = f"{shown.name}@{shown.number}"
         made = approval(shown, found.release(whole), loaded)
         receipt = found.approve(whole, signature=made.signature, key=made.key, actor=actor(by), reason=reason)
-        with kept(receipt):
-            now, places = found.show(whole), found.status(shown.name).environments
+        with act_is_done(receipt):
+            now, environments = found.show(whole), found.status(shown.name).environments
     if json:
         print_json(now.model_dump(mode="json"))
         return
     say(f"{whole}   approved by {receipt.event.body['approver']}   {approvals(now)}")
-    next_step(*waits_for(now, places))
+    next_step(*waits_for(now, environments))
 
 
 def reject(
@@ -63,7 +63,7 @@ def reject(
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
-    """Say no to a version, and why. Approvals that it had are void; its author may sign it again.
+    """Reject a version, with a reason. Its approvals become void; its author may sign it again.
 
     flyball reject fraud@7 --reason "no validation report"
     """

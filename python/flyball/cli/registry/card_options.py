@@ -1,4 +1,4 @@
-"""Options of `flyball register` that say what a version is for and where it comes from, and how they become a card."""
+"""Options of `flyball register` for a version's card and lineage."""
 
 from __future__ import annotations
 
@@ -15,62 +15,65 @@ if TYPE_CHECKING:
 
     from flyball.registry.packages.meta import Card, LatencyContract, Lineage
 
-_CARD = "What its card says"
-_LINEAGE = "Where it comes from"
+_CARD = "Model card"
+_LINEAGE = "Lineage"
 _FILE_BYTES_MAX = 1 << 20
 _Model = TypeVar("_Model", bound="BaseModel")
 
 
-def _option(panel: str, metavar: str, words: str) -> Any:
-    return typer.Option(metavar=metavar, help=words, show_default=False, rich_help_panel=panel)
+def _option(panel: str, metavar: str, text: str) -> Any:
+    return typer.Option(metavar=metavar, help=text, show_default=False, rich_help_panel=panel)
 
 
 CardFile = Annotated[
-    Path | None, typer.Option("--card", metavar="FILE", help="The card in YAML; options win over it.", rich_help_panel=_CARD)
+    Path | None,
+    typer.Option("--card", metavar="FILE", help="The card, in YAML; options override it.", rich_help_panel=_CARD),
 ]
-Owner = Annotated[str | None, _option(_CARD, "TEXT", "Who answers for it.")]
-Purpose = Annotated[str | None, _option(_CARD, "TEXT", "What it is for.")]
-Tier = Annotated[str | None, _option(_CARD, "low|standard|high", "How much hangs on it: 0, 1 (standard) or 2 must approve.")]
-Limits = Annotated[str | None, _option(_CARD, "TEXT", "What it is not for.")]
-Validated = Annotated[str | None, _option(_CARD, "DAY", "When it was last validated, 2026-11-16.")]
-ValidationDue = Annotated[str | None, _option(_CARD, "DAY", "By when it must be again; overdue is not promoted.")]
-Metric = Annotated[list[str] | None, _option(_LINEAGE, "NAME=NUMBER", "Such as auc=0.91; may be repeated.")]
+Owner = Annotated[str | None, _option(_CARD, "TEXT", "The owner.")]
+Purpose = Annotated[str | None, _option(_CARD, "TEXT", "The intended purpose.")]
+Tier = Annotated[str | None, _option(_CARD, "low|standard|high", "Risk tier: needs 0, 1 (standard) or 2 approvals.")]
+Limits = Annotated[str | None, _option(_CARD, "TEXT", "Known limits and unsuitable uses.")]
+Validated = Annotated[str | None, _option(_CARD, "DAY", "Date of the last validation, 2026-11-16.")]
+ValidationDue = Annotated[
+    str | None, _option(_CARD, "DAY", "Date of the next validation; overdue versions are not promoted.")
+]
+Metric = Annotated[list[str] | None, _option(_LINEAGE, "NAME=NUMBER", "A metric, such as auc=0.91; may be repeated.")]
 Data = Annotated[str | None, _option(_LINEAGE, "TEXT", "Digest of the training data.")]
-Code = Annotated[str | None, _option(_LINEAGE, "TEXT", "Commit of the training's code.")]
-Parameter = Annotated[list[str] | None, _option(_LINEAGE, "NAME=VALUE", "Of the training; may be repeated.")]
-Notes = Annotated[str, _option(_LINEAGE, "TEXT", "Anything else.")]
+Code = Annotated[str | None, _option(_LINEAGE, "TEXT", "Commit of the training code.")]
+Parameter = Annotated[list[str] | None, _option(_LINEAGE, "NAME=VALUE", "A training parameter; may be repeated.")]
+Notes = Annotated[str, _option(_LINEAGE, "TEXT", "Free-text notes.")]
 
 
-def card_of(file: Path | None, said: dict[str, str | None]) -> Card:
-    """The card: what the file says, and above it what the options say."""
+def card_of(file: Path | None, given: dict[str, str | None]) -> Card:
+    """Build the card from the file; options override it."""
     from flyball.registry.packages.meta import Card
 
     written = {} if file is None else _read(file)
-    return _checked(Card, {**written, **{key: value for key, value in said.items() if value is not None}}, "the card")
+    return _checked(Card, {**written, **{key: value for key, value in given.items() if value is not None}}, "the card")
 
 
 def contract_of(file: Path | None) -> LatencyContract | None:
-    """The latency contract of a file."""
+    """Read the latency contract from a file."""
     from flyball.registry.packages.meta import LatencyContract
 
     return None if file is None else _checked(LatencyContract, _read(file), f"the contract {file}")
 
 
 def lineage_of(data: str | None, code: str | None, parameters: list[str] | None) -> Lineage:
-    """Where it comes from."""
+    """Build the lineage from the options."""
     from flyball.registry.packages.meta import Lineage
 
     pairs = {name: _plain(value) for name, value in map(_pair, parameters or [])}
     return _checked(Lineage, {"data": data, "code": code, "parameters": pairs}, "the lineage")
 
 
-def metrics_of(told: list[str] | None) -> dict[str, float | int | str]:
-    """Numbers by name."""
-    return {name: _number(value, name) for name, value in map(_pair, told or [])}
+def metrics_of(given: list[str] | None) -> dict[str, float | int | str]:
+    """Parse NAME=NUMBER pairs."""
+    return {name: _number(value, name) for name, value in map(_pair, given or [])}
 
 
 def _read(file: Path) -> dict[str, Any]:
-    """A small file of people, in YAML, of which JSON is a part."""
+    """Read a small YAML or JSON file."""
     import yaml
 
     try:
@@ -78,12 +81,12 @@ def _read(file: Path) -> dict[str, Any]:
             content = opened.read(_FILE_BYTES_MAX + 1)
         document = yaml.safe_load(content)
     except OSError as error:
-        raise InvalidInputError(f"cannot read {file}: {error.strerror}", next_step="name a file that can be read") from error
+        raise InvalidInputError(f"cannot read {file}: {error.strerror}", next_step="give a readable file") from error
     except yaml.YAMLError as error:
-        raise InvalidInputError(f"{file} is no YAML: {' '.join(str(error).split())}") from error
+        raise InvalidInputError(f"{file} is not YAML: {' '.join(str(error).split())}") from error
     if len(content) > _FILE_BYTES_MAX or not isinstance(document, dict):
-        raise InvalidInputError(f"{file} has no keys with values", next_step="write  key: value  lines")
-    # YAML reads days as dates; the package keeps them as they are written.
+        raise InvalidInputError(f"{file} is not a mapping of at most 1 MiB", next_step="write  key: value  lines")
+    # YAML parses dates; the package stores them as written.
     return {str(key): value.isoformat() if hasattr(value, "isoformat") else value for key, value in document.items()}
 
 
@@ -96,25 +99,25 @@ def _checked(model: type[_Model], document: dict[str, Any], what: str) -> _Model
         return model.model_validate(document)
     except ValidationError as error:
         found = faults_of(error, model)
-        raise UsageError(f"{what} cannot be taken", faults=found, next_step="flyball register --help") from error
+        raise UsageError(f"{what} is not valid", faults=found, next_step="flyball register --help") from error
 
 
-def _pair(told: str) -> tuple[str, str]:
-    name, equals, value = told.partition("=")
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
     if not name or not equals:
-        raise UsageError(f"{told!r} is no NAME=VALUE", next_step="such as  --metric auc=0.91")
+        raise UsageError(f"{text!r} is not NAME=VALUE", next_step="for example  --metric auc=0.91")
     return name, value
 
 
 def _number(value: str, name: str) -> float | int:
     found = _plain(value)
     if isinstance(found, bool) or not isinstance(found, int | float):
-        raise UsageError(f"the metric {name} is {value!r}, and a number is wanted", next_step="such as  --metric auc=0.91")
+        raise UsageError(f"--metric: {name} is {value!r}, not a number", next_step="for example  --metric auc=0.91")
     return found
 
 
 def _plain(value: str) -> Any:
-    """A number where it is one, else the text."""
+    """Parse a number or boolean; all else is text."""
     try:
         found = json.loads(value)
     except ValueError:

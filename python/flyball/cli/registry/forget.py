@@ -1,4 +1,4 @@
-"""`flyball registry forget`: a server that is gone for good is shown no longer."""
+"""`flyball registry forget`: removes a server that is gone for good from the status."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from flyball.cli.registry.options import WHERE, As, AsJson, Reason, Where, actor
 
 
 def forget(
-    node: Annotated[str, typer.Argument(metavar="SERVER", help="As flyball status shows it.", show_default=False)],
+    node: Annotated[str, typer.Argument(metavar="SERVER", help="The server's name in flyball status.", show_default=False)],
     reason: Reason = "",
     by: As = None,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
-    """Forget a server that was not heard of for five minutes. What it served while it was there stays in the history.
+    """Forget a server that has not reported for five minutes. The history of what it served stays.
 
-    One that comes back is known again as soon as it reports.
+    A server that comes back is listed again as soon as it reports.
 
         flyball registry forget web-3 --reason "taken down"
     """
@@ -30,5 +30,5 @@ def forget(
     if json:
         print_json(receipt.model_dump(mode="json"))
         return
-    say(f"{node} is forgotten")
+    say(f"{node} is removed from the status")
     next_step("flyball status")

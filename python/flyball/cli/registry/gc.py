@@ -1,4 +1,4 @@
-"""`flyball registry gc`: artifacts that no event needs."""
+"""`flyball registry gc`: finds and removes unreferenced artifacts."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from flyball.cli.registry.options import WHERE, AsJson, Home, home
 
 
 def gc(
-    remove: Annotated[bool, typer.Option("--remove", help="Remove them; without it they are only shown.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove them; by default they are only listed.")] = False,
     grace_hours: Annotated[
-        int, typer.Option("--grace-hours", min=1, max=8760, help="Leave alone what is younger: it may be on its way in.")
+        int,
+        typer.Option("--grace-hours", min=1, max=8760, help="Keep younger artifacts: a registration may be in progress."),
     ] = 24,
     registry: Home = WHERE,
     json: AsJson = False,
 ) -> None:
-    """Find artifacts that no event needs, such as files of a registration that was broken off.
+    """Find artifacts that no event references, such as files of an interrupted registration.
 
-    What any event names is kept, whatever became of its version: history stays provable.
+    Artifacts that any event references are kept, even of retired versions, so that the history stays verifiable.
     """
     from flyball.cli.output import counted, print_json
     from flyball.cli.registry.text import next_step, say, size
@@ -29,12 +30,12 @@ def gc(
         sweep = found.sweep(grace=timedelta(hours=grace_hours), remove=remove)
     blobs = sweep.removed if remove else sweep.removable
     if json:
-        told = {"needed": sweep.needed, "young": sweep.young}
-        names = {"removable": sweep.removable, "removed": sweep.removed}
-        print_json({**told, **{key: [blob.digest for blob in value] for key, value in names.items()}})
+        counts = {"needed": sweep.needed, "young": sweep.young}
+        lists = {"removable": sweep.removable, "removed": sweep.removed}
+        print_json({**counts, **{key: [blob.digest for blob in value] for key, value in lists.items()}})
         return
     word = "removed" if remove else "could be removed"
     say(f"{counted(len(blobs), 'artifact')} {word}, {size(sum(blob.size for blob in blobs))}")
-    say(f"  {sweep.needed:,} are needed, {sweep.young:,} are too young to judge")
+    say(f"  {sweep.needed:,} are referenced, {sweep.young:,} are too young to remove")
     if not remove and blobs:
         next_step("flyball registry gc --remove")

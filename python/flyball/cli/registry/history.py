@@ -1,4 +1,4 @@
-"""`flyball registry history` and `flyball registry at`: who did what and why, and what served at a moment."""
+"""`flyball registry history` and `flyball registry at`: all changes, and what served at a given time."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import typer
 from flyball.cli.registry.options import WHERE, AsJson, Where, opened
 from flyball.errors import UsageError
 
-_After = Annotated[int, typer.Option("--after", min=0, metavar="N", help="Events behind this one: the next page.")]
-_Most = Annotated[int, typer.Option("--most", "-n", min=1, max=1000, help="At most so many.")]
+_After = Annotated[int, typer.Option("--after", min=0, metavar="N", help="Only events after this one: the next page.")]
+_Most = Annotated[int, typer.Option("--most", "-n", min=1, max=1000, help="Maximum number of events.")]
 
 
 def history(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="One name; without it the whole log.", show_default=False)
+        str | None, typer.Argument(metavar="[NAME]", help="Only this name; by default all.", show_default=False)
     ] = None,
     after: _After = 0,
     most: _Most = 1000,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
-    """Tell what was done to a name, oldest first: who, when, what and why. Refused acts are there, too.
+    """Show the changes to a name, oldest first: who, when, what and why. Includes refused acts.
 
-    With --json a line is an event, with the hashes that chain it to the one before.
+    With --json each line is an event, with the hashes that chain it to the previous one.
 
         flyball registry history fraud
     """
@@ -40,7 +40,7 @@ def history(
         sys.stdout.writelines(json_.dumps(one.model_dump(mode="json")) + "\n" for one in shown)
         return
     if not shown:
-        say("nothing happened" + (" since" if after else ""))
+        say("no events" + (f" after {after}" if after else ""))
         return
     console().print(events(shown, names=name is None))
     if len(shown) == most:
@@ -50,19 +50,19 @@ def history(
 
 
 def at(
-    time: Annotated[str, typer.Argument(metavar="[TIME]", help="2026-03-01T12:00Z, or 2h and 30d for ago.")] = "now",
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One name only.", show_default=False)] = None,
+    time: Annotated[
+        str, typer.Argument(metavar="[TIME]", help="2026-03-01T12:00Z, or 2h or 30d ago. Now by default.")
+    ] = "now",
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this name.", show_default=False)] = None,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
-    """Tell what served at a moment: what was placed where, by whom and why, who had approved it, and what servers served.
+    """Show what served at a given time: placements, by whom and why, their approvals, and what servers reported.
 
-    Without a time it is now.
-
-        flyball registry at 2026-03-01T12:00Z fraud
+    flyball registry at 2026-03-01T12:00Z fraud
     """
     from flyball.cli.output import console, print_json
-    from flyball.cli.registry.text import moment, next_step, placements, say, unlike
+    from flyball.cli.registry.text import deviations, moment, next_step, placements, say
 
     when = moment_of(time)
     with opened(registry) as found:
@@ -74,23 +74,23 @@ def at(
     if shown.placements:
         console().print(placements(shown.placements))
     else:
-        say("nothing was placed")
-    for line in unlike(shown.placements, shown.nodes, now=False):
+        say("no placements")
+    for line in deviations(shown.placements, shown.nodes, now=False):
         say(line)
-    next_step(f"flyball registry history {name or 'NAME'}", "(how it came to that)")
+    next_step(f"flyball registry history {name or 'NAME'}", "(the changes before)")
 
 
-def moment_of(told: str) -> datetime | None:
-    """A time as people write it, none for now; without a zone it is UTC."""
+def moment_of(text: str) -> datetime | None:
+    """Parse a time, None for now; UTC without a zone."""
     from flyball.decision_log.read.filters import instant
 
-    if told in ("now", "0s"):
+    if text in ("now", "0s"):
         return None
     try:
-        found = datetime.fromisoformat(told)
+        found = datetime.fromisoformat(text)
     except ValueError:
         try:
-            return datetime.fromtimestamp(instant(told) / 1e9, UTC)
+            return datetime.fromtimestamp(instant(text) / 1e9, UTC)
         except (UsageError, OverflowError) as error:
-            raise UsageError(f"{told!r} is no time", next_step="write 2026-03-01T12:00Z, or 2h and 30d for ago") from error
+            raise UsageError(f"{text!r} is not a time", next_step="write 2026-03-01T12:00Z, or 2h or 30d for ago") from error
     return found if found.tzinfo else found.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""`flyball registry init`: a new registry in a folder."""
+"""`flyball registry init`: creates a registry in a folder."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ if TYPE_CHECKING:
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", envvar="FLYBALL_REGISTRY", help="The folder to make.")] = Path(
-        ".flyball/registry"
-    ),
+    folder: Annotated[
+        Path, typer.Argument(metavar="[DIR]", envvar="FLYBALL_REGISTRY", help="The directory to create.")
+    ] = Path(".flyball/registry"),
     database: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="sqlite:///FILE, postgresql://USER@HOST/NAME, or env:NAME for a variable with either; SQLite by default.",
+            help="sqlite:///FILE, postgresql://USER@HOST/NAME, or env:NAME for a variable with the URL; by default SQLite.",
             show_default=False,
         ),
     ] = None,
     artifacts: Annotated[
         str | None,
-        typer.Option(metavar="PLACE", help="A folder, or s3://BUCKET/PREFIX. By default artifacts.", show_default=False),
+        typer.Option(metavar="STORE", help="A directory, or s3://BUCKET/PREFIX; by default artifacts.", show_default=False),
     ] = None,
     artifacts_endpoint: Annotated[
-        str | None, typer.Option(metavar="URL", help="The S3-compatible server, where it is not AWS.", show_default=False)
+        str | None, typer.Option(metavar="URL", help="The S3-compatible server, if not AWS.", show_default=False)
     ] = None,
-    artifacts_region: Annotated[str | None, typer.Option(metavar="NAME", help="Its region.", show_default=False)] = None,
+    artifacts_region: Annotated[str | None, typer.Option(metavar="NAME", help="The S3 region.", show_default=False)] = None,
     environment: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="An environment; may be repeated, in the order of promotion. By default dev, staging, production.",
+            help="An environment; may be repeated, in promotion order. By default dev, staging, production.",
             show_default=False,
         ),
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Make a registry: a folder with registry.yaml, a database of events and a store of artifacts.
+    """Create a registry: a folder with registry.yaml, an event database and an artifact store.
 
-    Nothing can be promoted before somebody is trusted, so that comes next: flyball key, then flyball trust.
+    Next, create keys and a trust policy, with flyball key and flyball trust: promotion needs trusted keys.
 
         flyball registry init
 
@@ -60,7 +60,8 @@ def init(
         from flyball.registry.tables.database import Database
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            f"the registry needs {error.name}, which is not here", next_step="install it:  pip install 'flyball[registry]'"
+            f"the registry needs {error.name}, which is not installed",
+            next_step="install it:  pip install 'flyball[registry]'",
         ) from error
     chosen = {
         "database": database,
@@ -70,7 +71,7 @@ def init(
         "environments": environment or None,
     }
     made = Home.create(folder, _settings({key: value for key, value in chosen.items() if value is not None}))
-    Database.open(made.database_url()).close()  # its tables are made now, and what is wrong with it is told now
+    Database.open(made.database_url()).close()  # creates the tables, and reports a wrong URL now
     settings = made.settings
     if json:
         print_json({"registry": str(folder), **settings.model_dump()})
@@ -90,10 +91,10 @@ def _settings(chosen: dict[str, Any]) -> RegistrySettings:
         return RegistrySettings.model_validate(chosen)
     except ValidationError as error:
         faults = [Fault(_flag(fault.path), fault.found, fault.allowed) for fault in faults_of(error, RegistrySettings)]
-        raise UsageError("the flags are not allowed", faults=faults, next_step="flyball registry init --help") from error
+        raise UsageError("invalid flags", faults=faults, next_step="flyball registry init --help") from error
 
 
 def _flag(path: str) -> str:
-    """The flag that sets what a fault's path names."""
+    """The flag for a fault's path."""
     key = path.partition("[")[0]
     return "--environment" if key == "environments" else "--" + key.replace("_", "-")

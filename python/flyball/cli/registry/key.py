@@ -1,6 +1,6 @@
-"""`flyball registry key`: who may call the admin API, and what they may do there. Works only where the registry is.
+"""`flyball registry key`: API keys of the admin API and their roles. Works only on the registry's machine.
 
-A key is printed once, on stdout and alone, so that it can go straight to where secrets are kept.
+A key is printed once, alone on stdout, so that it can be piped into a secret store.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ key = typer.Typer(
     name="key",
     no_args_is_help=True,
     help=(
-        "Say who may call the admin API: readers ask, deployers register, sign and promote, approvers approve, reject and "
-        "revoke, auditors read and verify the whole log.\n\n    flyball registry key add ada --role deployer"
+        "Manage API keys of the admin API. Readers read, deployers register, sign and promote, approvers approve, reject "
+        "and revoke, auditors read and verify the whole log.\n\n    flyball registry key add ada --role deployer"
     ),
 )
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="Whose key; the history shows it.", show_default=False)]
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="The key's owner, as in the history.", show_default=False)]
 
 
 @key.command()
@@ -38,7 +38,7 @@ def add(
     registry: Home = WHERE,
     json: AsJson = False,
 ) -> None:
-    """Make a key and print it, this once; the registry keeps its SHA-256."""
+    """Create a key and print it once; the registry stores only its SHA-256."""
     from flyball.cli.output import print_json
 
     with home(registry) as found:
@@ -48,27 +48,32 @@ def add(
         return
     sys.stdout.write(made + "\n")
     sys.stdout.flush()
-    sys.stderr.write(f"the key of {name} ({', '.join(sorted(set(role)))}); it is shown this once\n")
-    sys.stderr.write("Next:  export FLYBALL_REGISTRY_KEY=…, and --registry https://HOST:PORT with every verb\n")
+    sys.stderr.write(f"the key of {name} ({', '.join(sorted(set(role)))}); it is not shown again\n")
+    sys.stderr.write("Next:  export FLYBALL_REGISTRY_KEY=…, and use --registry https://HOST:PORT\n")
 
 
 @key.command("list")
 def show(registry: Home = WHERE, json: AsJson = False) -> None:
-    """Show whose keys are valid. Keys are not kept, only their hashes."""
+    """List the valid keys: owners and roles. The registry stores only hashes of keys."""
     from flyball.cli.output import console, print_json
     from flyball.cli.registry.text import moment, next_step, row, say, table
 
     with home(registry) as home_registry:
         keys = home_registry.keys()
     if json:
-        told = [{"name": one.name, "roles": sorted(one.roles), "added_at": one.added_at.isoformat()} for one in keys]
-        print_json([{**entry, "added_by": one.added_by} for entry, one in zip(told, keys, strict=True)])
+        print_json([
+            {
+                "name": one.name, "roles": sorted(one.roles), "added_at": one.added_at.isoformat(),
+                "added_by": one.added_by,
+            }
+            for one in keys
+        ])  # fmt: skip
         return
     if not keys:
-        say("there are no keys, so nobody may call the admin API")
+        say("no keys: nobody can call the admin API yet")
         next_step("flyball registry key add NAME --role deployer")
         return
-    found = table("key of", "roles", "since", "added by")
+    found = table("owner", "roles", "since", "added by")
     for one in keys:
         row(found, one.name, ", ".join(sorted(one.roles)), moment(one.added_at), one.added_by)
     console().print(found)
@@ -76,7 +81,7 @@ def show(registry: Home = WHERE, json: AsJson = False) -> None:
 
 @key.command()
 def remove(name: _Name, reason: Reason = "", by: As = None, registry: Home = WHERE, json: AsJson = False) -> None:
-    """Take a key back; the next request with it is refused."""
+    """Revoke a key; the next request with it is refused."""
     from flyball.cli.output import print_json
     from flyball.cli.registry.text import say
 
@@ -85,4 +90,4 @@ def remove(name: _Name, reason: Reason = "", by: As = None, registry: Home = WHE
     if json:
         print_json({"name": name, "removed": True})
         return
-    say(f"the key of {name} is taken back")
+    say(f"the key of {name} is revoked")

@@ -1,4 +1,4 @@
-"""`flyball registry list`: the names of a registry, or the versions of one."""
+"""`flyball registry list`: the names of a registry, or the versions of a name."""
 
 from __future__ import annotations
 
@@ -12,23 +12,26 @@ if TYPE_CHECKING:
     from flyball.registry.views import NameView, VersionView
 
 _After = Annotated[
-    str | None, typer.Option("--after", metavar="NAME", help="Names behind this one: the next page.", show_default=False)
+    str | None, typer.Option("--after", metavar="NAME", help="Only names after this one: the next page.", show_default=False)
 ]
 _Before = Annotated[
-    int | None, typer.Option("--before", min=1, metavar="N", help="Versions before this: the next page.", show_default=False)
+    int | None,
+    typer.Option("--before", min=1, metavar="N", help="Only versions before this one: the next page.", show_default=False),
 ]
-_Most = Annotated[int, typer.Option("--most", "-n", min=1, max=1000, help="At most so many.")]
+_Most = Annotated[int, typer.Option("--most", "-n", min=1, max=1000, help="Maximum number to list.")]
 
 
 def listing(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Its versions.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="List the versions of this name.", show_default=False)
+    ] = None,
     after: _After = None,
     before: _Before = None,
     most: _Most = 100,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
-    """List the names that there are, each with its newest version and what is placed where; or the versions of one."""
+    """List all names with their newest version and placements, or all versions of one name."""
     from flyball.cli.output import print_json
 
     with opened(registry) as found:

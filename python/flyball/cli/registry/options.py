@@ -1,4 +1,4 @@
-"""The options that the verbs of the registry share, and how they open one: a home on this machine, or one behind HTTP."""
+"""Options shared by the registry's verbs, and how they open a registry: a local folder, or one over HTTP."""
 
 from __future__ import annotations
 
@@ -31,11 +31,12 @@ Where = Annotated[
         "--registry",
         metavar="HOME|URL",
         envvar="FLYBALL_REGISTRY",
-        help="The registry: a folder, or https://HOST:PORT with the key in FLYBALL_REGISTRY_KEY.",
+        help="The registry: a directory, or https://HOST:PORT with the key in FLYBALL_REGISTRY_KEY.",
     ),
 ]
 Home = Annotated[
-    str, typer.Option("--registry", metavar="HOME", envvar="FLYBALL_REGISTRY", help="The registry's folder on this machine.")
+    str,
+    typer.Option("--registry", metavar="HOME", envvar="FLYBALL_REGISTRY", help="The registry's directory on this machine."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 As = Annotated[
@@ -44,51 +45,50 @@ As = Annotated[
         "--as",
         metavar="NAME",
         envvar="FLYBALL_ACTOR",
-        help="Who acts, for the history, marked as not authenticated; you by default. Signatures: the key's owner."
-        " Behind HTTP the API key says it.",
+        help="Actor for the history, marked as not authenticated; by default you. Over HTTP, the API key's owner.",
         show_default=False,
     ),
 ]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for whoever reads the history later.")]
-NeededReason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is kept for ever.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the history.")]
+NeededReason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the history.")]
 Key = Annotated[
-    Path, typer.Option("--key", metavar="FILE", help="Your private key; it stays on this machine (flyball key new).")
+    Path, typer.Option("--key", metavar="FILE", help="Your private key (flyball key new); it stays on this machine.")
 ]
 Ref = Annotated[str, typer.Argument(metavar="NAME@VERSION", help="fraud@7, or fraud@ALIAS.", show_default=False)]
 MaybeVersion = Annotated[
-    str | None, typer.Argument(metavar="[VERSION]", help="7 or v7, where NAME stands alone.", show_default=False)
+    str | None, typer.Argument(metavar="[VERSION]", help="7 or v7, if not in NAME@VERSION.", show_default=False)
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name, such as fraud.", show_default=False)]
 
 
 def ref_of(name: str, version: str | None) -> str:
     """`fraud@7` from any of `fraud@7`, `fraud 7`, `fraud v7` and `fraud champion`."""
-    whole, at, told = name.partition("@")
+    base, at, wanted = name.partition("@")
     if at and version is not None:
-        raise UsageError(f"{name} names a version, and {version} is another", next_step=f"give one:  {name}")
-    told = told if at else (version or "")
-    if not whole or not told:
-        raise UsageError(f"which version of {whole or 'what'}?", next_step=f"name it:  {whole or 'NAME'}@7")
-    number = _VERSION.match(told)
-    return f"{whole}@{number[1] if number else told}"
+        raise UsageError(f"two versions given: {name} and {version}", next_step=f"give one:  {name}")
+    wanted = wanted if at else (version or "")
+    if not base or not wanted:
+        raise UsageError(f"no version of {base or 'NAME'} given", next_step=f"give one:  {base or 'NAME'}@7")
+    number = _VERSION.match(wanted)
+    return f"{base}@{number[1] if number else wanted}"
 
 
-def number_of(told: str) -> int:
+def number_of(text: str) -> int:
     """7 from `7` or `v7`."""
-    number = _VERSION.match(told)
+    number = _VERSION.match(text)
     if number is None:
-        raise UsageError(f"{told!r} is no version's number", next_step="such as 7")
+        raise UsageError(f"{text!r} is not a version number", next_step="give a number, such as 7")
     return int(number[1])
 
 
 def behind_http(where: str) -> bool:
-    """Whether a registry is not on this machine, as far as its address tells."""
+    """Whether the registry's address is an HTTP URL."""
     return where.startswith(("http://", "https://"))
 
 
 @contextmanager
 def opened(where: str) -> Iterator[Acting]:
-    """The registry that was named, until the verb is done."""
+    """Open the registry at a folder or URL."""
     if not behind_http(where):
         with home(where) as registry:
             yield registry
@@ -104,13 +104,15 @@ def opened(where: str) -> Iterator[Acting]:
 
 @contextmanager
 def home(where: str) -> Iterator[LocalRegistry]:
-    """The registry in a folder of this machine; some verbs work nowhere else."""
+    """Open the registry in a folder of this machine, for verbs that need one."""
     if behind_http(where):
-        raise UsageError("this works only where the registry is", next_step="run it there, with --registry HOME")
+        raise UsageError(
+            "this verb needs a registry on this machine", next_step="run it on the registry's machine, with --registry HOME"
+        )
     try:
         from flyball.registry.local import LocalRegistry
     except ModuleNotFoundError as error:
-        raise MissingExtraError(f"the registry needs {error.name}, which is not here", next_step=_INSTALL) from error
+        raise MissingExtraError(f"the registry needs {error.name}, which is not installed", next_step=_INSTALL) from error
     registry = LocalRegistry.open(Path(where), gates=_gates)
     try:
         yield registry
@@ -119,14 +121,14 @@ def home(where: str) -> Iterator[LocalRegistry]:
 
 
 def _gates(subject: Subject) -> list[Gate]:
-    """What judges a promotion; most verbs never ask, so they do not wait for its imports."""
+    """Run the gates of a promotion; imported late, because most verbs never need them."""
     from flyball.control.gates import run_gates
 
     return run_gates(subject)
 
 
 def actor(named: str | None) -> Actor:
-    """Who acts: who was named, whom nobody authenticates, else who runs the command. At home everybody may do all."""
+    """The actor: the given name, not authenticated, else the user of this process. Locally all acts are allowed."""
     from flyball.registry.acts.interface import Actor
 
     user = _user()
@@ -136,5 +138,5 @@ def actor(named: str | None) -> Actor:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container may run as a number that has no name
+    except (KeyError, OSError):  # a container may run as a uid without a name
         return f"uid-{os.getuid()}"

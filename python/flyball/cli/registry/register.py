@@ -1,4 +1,4 @@
-"""`flyball register`: a model, a decision or a folder becomes the next version of a name."""
+"""`flyball register`: registers a model, a decision or a folder as the next version of a name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from flyball.cli.registry.card_options import (
     metrics_of,
 )
 from flyball.cli.registry.options import WHERE, As, AsJson, Reason, Where, actor, opened
-from flyball.cli.registry.wait import kept
+from flyball.cli.registry.wait import act_is_done
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,25 +38,26 @@ if TYPE_CHECKING:
 
 _Source = Annotated[
     Path | None,
-    typer.Argument(metavar="[MODEL.onnx|DIR]", help="An ONNX file, or a folder with all files.", show_default=False),
+    typer.Argument(metavar="[MODEL.onnx|DIR]", help="An ONNX file, or a directory with all files.", show_default=False),
 ]
 _Decision = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="A decision in YAML, with the files that it names.", show_default=False)
+    Path | None, typer.Option(metavar="FILE", help="A decision in YAML, with the files it references.", show_default=False)
 ]
 _Sample = Annotated[
     list[Path] | None,
-    typer.Option(metavar="FILE", help="A row in JSON that the latency contract is proven with; may be repeated."),
+    typer.Option(metavar="FILE", help="A JSON row to measure the latency contract with; may be repeated."),
 ]
 _Profile = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Inputs and scores as they should be, in JSON.", show_default=False)
+    Path | None,
+    typer.Option(metavar="FILE", help="Expected distribution of inputs and scores, in JSON.", show_default=False),
 ]
 _Contract = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Latency contract: p99_ms at rate_per_s; promotion proves it.", show_default=False),
+    typer.Option(metavar="FILE", help="Latency contract: p99_ms at rate_per_s; checked at promotion.", show_default=False),
 ]
 _Certificate = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Equivalence with what was trained; promotion reads it.", show_default=False),
+    typer.Option(metavar="FILE", help="Equivalence certificate; checked at promotion.", show_default=False),
 ]
 
 
@@ -85,9 +86,9 @@ def register(
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
-    """Keep a model or a decision as the next version of a name.
+    """Register a model or a decision as the next version of a name.
 
-    It is scanned, copied with everything that it names, and kept by its digest. Nothing serves it before it is signed,
+    It is scanned, copied with all files it references, and stored by digest. Servers load it only after it is signed,
     approved and promoted.
 
         flyball register fraud model.onnx --owner risk@example.com --metric auc=0.91
@@ -96,7 +97,7 @@ def register(
     """
     from flyball.registry.packages.pack import Contents, pack
 
-    said = {
+    given = {
         "owner": owner, "purpose": purpose, "tier": tier, "limits": limits, "validated": validated,
         "validation_due": validation_due,
     }  # fmt: skip
@@ -110,7 +111,7 @@ def register(
         decision=decision,
         samples=sample or [],
         profile=profile,
-        card=card_of(card, said),
+        card=card_of(card, given),
         metrics=metrics_of(metric),
         lineage=lineage_of(data, code, parameter),
         contract=contract_of(contract),
@@ -120,18 +121,18 @@ def register(
     with opened(registry) as found, tempfile.TemporaryDirectory(prefix="flyball-package-") as made:
         pack(contents, Path(made, "package"), _resolve(found, Path(made)))
         receipt = found.register(Path(made, "package"), name, actor=acting, reason=reason)
-        with kept(receipt):
+        with act_is_done(receipt):
             shown = found.show(f"{name}@{receipt.version}")
             before = found.show(f"{name}@{shown.number - 1}") if shown.number > 1 and not json else None
-    _tell(shown, before, json)
+    _print(shown, before, json)
 
 
 def _resolve(registry: Acting, scratch: Path) -> Callable[[str], PackageFolder]:
-    """Finds the versions of the registry that a decision asks, each with its files at hand."""
+    """Return a function that fetches the registered versions that a decision uses."""
     from flyball.registry.packages.deployment import PackageFolder
 
     def resolve(ref: str) -> PackageFolder:
-        folder = scratch / "asked" / ref
+        folder = scratch / "used" / ref
         folder.parent.mkdir(exist_ok=True)
         found = registry.fetch(ref, folder)
         return PackageFolder(found.name, found.number, found.root, folder)
@@ -139,7 +140,7 @@ def _resolve(registry: Acting, scratch: Path) -> Callable[[str], PackageFolder]:
     return resolve
 
 
-def _tell(version: VersionDetail, before: VersionDetail | None, json: bool) -> None:
+def _print(version: VersionDetail, before: VersionDetail | None, json: bool) -> None:
     from flyball.cli.output import print_json
     from flyball.cli.registry.text import next_step, say, short, size, waits_for
 
@@ -149,12 +150,12 @@ def _tell(version: VersionDetail, before: VersionDetail | None, json: bool) -> N
     total = sum(file.size for file in version.files)
     say(f"{version.name}@{version.number}   {short(version.root)}   {size(total)}   {version.kind}, tier {version.tier}")
     if before is not None and _files(version) == _files(before):
-        say(f"its files are those of {before.name}@{before.number}; only what is said about them may differ")
+        say(f"its files equal those of {before.name}@{before.number}; only its card and metadata may differ")
     next_step(*waits_for(version))
 
 
 def _files(version: VersionDetail) -> dict[str, str]:
-    """What is served and proven with, without what is said about it."""
+    """The version's files without its metadata."""
     from flyball.registry.packages.meta import META
 
     return {file.name: file.digest for file in version.files if file.name != META}

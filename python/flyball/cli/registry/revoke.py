@@ -1,4 +1,4 @@
-"""`flyball revoke` and `flyball retire`: versions that must not serve again, and versions that nobody needs any more."""
+"""`flyball revoke` and `flyball retire`: versions that must never serve again, and versions no longer used."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def revoke(
     name: Ref,
     reason: NeededReason,
     version: MaybeVersion = None,
-    stop: Annotated[bool, typer.Option("--stop", help="Also where it serves now: the name stops there.")] = False,
+    stop: Annotated[bool, typer.Option("--stop", help="Even if it is placed: the name stops serving there.")] = False,
     by: As = None,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
-    """Take a version back for good: it is never placed again. Where it serves, roll back first, or say --stop.
+    """Revoke a version: it can never be placed again. If it is placed, roll back first, or give --stop.
 
-    Servers that hear of the registry no more must be told by the trust policy, too:  flyball trust revoke
+    For servers that cannot reach the registry, revoke it in the trust policy, too:  flyball trust revoke
 
         flyball revoke fraud@7 --reason "trained on leaked labels"
     """
@@ -47,7 +47,7 @@ def revoke(
         return
     whole = f"{receipt.event.name}@{receipt.version}"
     say(f"{whole}   revoked: {reason}")
-    next_step(f"flyball trust revoke {whole} --why TEXT", "(for servers without a way to the registry)")
+    next_step(f"flyball trust revoke {whole} --why TEXT", "(for servers that cannot reach the registry)")
 
 
 def retire(
@@ -58,7 +58,7 @@ def retire(
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
-    """End a version that nothing serves. What it was stays in the history.
+    """Retire a version that is not placed. Its history stays.
 
     flyball retire fraud@3
     """
@@ -72,4 +72,4 @@ def retire(
         print_json(receipt.model_dump(mode="json"))
         return
     say(f"{receipt.event.name}@{receipt.version}   retired")
-    next_step("flyball registry gc", "(shows what could be removed from the artifacts)")
+    next_step("flyball registry gc", "(lists artifacts that could be removed)")

@@ -1,4 +1,4 @@
-"""`flyball rollback`: one event, and servers answer with the version before again."""
+"""`flyball rollback`: places the previous version in an environment again."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from typing import Annotated
 import typer
 
 from flyball.cli.registry.options import WHERE, As, AsJson, Name, Reason, Where, actor, number_of, opened
-from flyball.cli.registry.wait import Wait, answers, heard_of, tell
+from flyball.cli.registry.wait import Wait, live_servers, report, reports_of
 
 
 def rollback(
     name: Name,
-    environment: Annotated[
-        str, typer.Option("--environment", "-e", metavar="NAME", help="Where to go back.")
-    ] = "production",
+    environment: Annotated[str, typer.Option("--environment", "-e", metavar="NAME", help="The environment.")] = "production",
     to: Annotated[
-        str | None, typer.Option("--to", metavar="VERSION", help="An earlier one than the one before.", show_default=False)
+        str | None,
+        typer.Option(
+            "--to", metavar="VERSION", help="The version to go back to; by default the previous one.", show_default=False
+        ),
     ] = None,
     wait: Wait = 10,
     reason: Reason = "",
@@ -24,10 +25,10 @@ def rollback(
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
-    """Put back what an environment served before. No gate, no approval: that version passed them once.
+    """Roll back an environment to the previous version. No gates and approvals: that version passed them before.
 
-    Versions that servers would refuse now, because their release has ended, for one, are passed over and told.
-    A candidate is taken away first. Servers keep the version before warm, so that it answers within a second.
+    Skips, and reports, versions that servers would refuse now, for example because their release has expired. A
+    candidate is removed first. Servers keep the previous version warm, so it serves within a second.
 
         flyball rollback fraud
     """
@@ -36,15 +37,15 @@ def rollback(
 
     target = None if to is None else number_of(to)
     with opened(registry) as found:
-        servers = heard_of(found.status(), environment) if wait else set()
+        servers = live_servers(found.status(), environment) if wait else set()
         receipt = found.rollback(name, environment, actor=actor(by), reason=reason, to=target)
-        said = answers(found, receipt, environment, servers, wait)
+        reports = reports_of(found, receipt, environment, servers, wait)
     if json:
-        print_json({**receipt.model_dump(mode="json"), "servers": [one.model_dump(mode="json") for one in said]})
+        print_json({**receipt.model_dump(mode="json"), "servers": [one.model_dump(mode="json") for one in reports]})
         return
     left = receipt.event.body.get("from")
-    say(f"{name}@{receipt.version} → {environment}   back from {left}   {moment(receipt.event.at)}")
+    say(f"{name}@{receipt.version} → {environment}   rolled back from {left}   {moment(receipt.event.at)}")
     for one in receipt.event.body.get("passed_over", ()):
-        say(f"passed over {name}@{one['version']}: {one['why']}", style="yellow")
-    tell(receipt, said, servers, environment)
-    next_step(f"flyball status {name}", "(what servers say of it)")
+        say(f"skipped {name}@{one['version']}: {one['why']}", style="yellow")
+    report(receipt, reports, servers, environment)
+    next_step(f"flyball status {name}", "(what servers report)")

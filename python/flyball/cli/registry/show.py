@@ -1,4 +1,4 @@
-"""`flyball registry show`: everything about one version, before somebody signs or approves it."""
+"""`flyball registry show`: everything about one version, for review before signing or approving."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
 
 
 def show(name: Ref, version: MaybeVersion = None, registry: Where = WHERE, json: AsJson = False) -> None:
-    """Show one version: its card, where it comes from, its files, who signed it and who approved it."""
+    """Show one version: its card, lineage, files, signature and approvals."""
     from flyball.cli.output import print_json
 
     with opened(registry) as found:
         shown = found.show(ref_of(name, version))
-        places = found.status(shown.name).environments
+        environments = found.status(shown.name).environments
     if json:
         print_json(shown.model_dump(mode="json"))
         return
-    _tell(shown, places)
+    _print(shown, environments)
 
 
-def _tell(shown: VersionDetail, places: list[str]) -> None:
+def _print(shown: VersionDetail, environments: list[str]) -> None:
     from rich.text import Text
 
     from flyball.cli.registry.text import approvals, moment, next_step, say, state, waits_for
@@ -40,20 +40,20 @@ def _tell(shown: VersionDetail, places: list[str]) -> None:
         say(f"{'':<17}{approval.approver} on {moment(approval.at)}, key {approval.key[:12]}…")
     where = [*shown.placed, *(f"@{alias}" for alias in shown.aliases)]
     say(f"  placed         {', '.join(where) or 'nowhere'}")
-    _tell_meta(shown.meta)
-    _tell_files(shown)
+    _print_meta(shown.meta)
+    _print_files(shown)
     if shown.state in ("registered", "signed", "approved"):
-        next_step(*waits_for(shown, places))
+        next_step(*waits_for(shown, environments))
     else:
         next_step(f"flyball registry history {shown.name}")
 
 
-def _tell_meta(meta: dict[str, Any]) -> None:
-    """The card and the lineage, as far as somebody said something."""
+def _print_meta(meta: dict[str, Any]) -> None:
+    """Print the card and the lineage, without empty fields."""
     from flyball.cli.registry.text import say
 
     lineage = meta.get("lineage") or {}
-    said = {
+    fields = {
         **(meta.get("card") or {}),
         **{key: value for key, value in lineage.items() if key != "parameters"},
         "parameters": _pairs(lineage.get("parameters")),
@@ -61,7 +61,7 @@ def _tell_meta(meta: dict[str, Any]) -> None:
         "contract": _pairs(meta.get("contract")),
         "notes": meta.get("notes"),
     }
-    for key, value in said.items():
+    for key, value in fields.items():
         if value and key != "tier":
             say(f"  {key.replace('_', ' '):<14} {value}")
     for model in meta.get("models") or ():
@@ -69,7 +69,7 @@ def _tell_meta(meta: dict[str, Any]) -> None:
         say(f"  {model['file']:<14} {_tensors(inputs)} → {_tensors(outputs)}")
 
 
-def _tell_files(shown: VersionDetail) -> None:
+def _print_files(shown: VersionDetail) -> None:
     from flyball.cli.output import console
     from flyball.cli.registry.text import row, short, size, table
 
@@ -79,9 +79,9 @@ def _tell_files(shown: VersionDetail) -> None:
     console().print(found)
 
 
-def _pairs(told: dict[str, Any] | None) -> str:
-    return ", ".join(f"{key}={value}" for key, value in (told or {}).items())
+def _pairs(values: dict[str, Any] | None) -> str:
+    return ", ".join(f"{key}={value}" for key, value in (values or {}).items())
 
 
-def _tensors(told: Any) -> str:
-    return ", ".join(f"{one['name']} {one['datatype']}{one['shape']}" for one in told) or "?"
+def _tensors(tensors: Any) -> str:
+    return ", ".join(f"{one['name']} {one['datatype']}{one['shape']}" for one in tensors) or "?"

@@ -1,4 +1,4 @@
-"""`flyball sign`: a version's author signs its files and its release, where the key is."""
+"""`flyball sign`: the author signs a version's files and its release, on the machine with the key."""
 
 from __future__ import annotations
 
@@ -8,23 +8,21 @@ from typing import Annotated
 import typer
 
 from flyball.cli.registry.options import WHERE, As, AsJson, Key, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
-from flyball.cli.registry.wait import kept
+from flyball.cli.registry.wait import act_is_done
 
 _Environments = Annotated[
     list[str] | None,
     typer.Option(
         "--environment",
         metavar="NAME",
-        help="Where it may serve; may be repeated. By default all that the registry has.",
+        help="An environment it may serve in; may be repeated. By default all.",
         show_default=False,
     ),
 ]
-_Days = Annotated[int, typer.Option("--days", min=1, max=3660, help="For how long it may serve.")]
+_Days = Annotated[int, typer.Option("--days", min=1, max=3660, help="Days until the release expires.")]
 _Folder = Annotated[
     Path | None,
-    typer.Option(
-        "--compare", metavar="DIR", help="Sign only if the registry holds exactly these files.", show_default=False
-    ),
+    typer.Option("--compare", metavar="DIR", help="Sign only if the registry has exactly these files.", show_default=False),
 ]
 
 
@@ -40,10 +38,10 @@ def sign(
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
-    """Sign a version: its files, as OpenSSF Model Signing has it, and a release that says where it may serve.
+    """Sign a version: its files, in the OpenSSF Model Signing format, and a release for its environments.
 
-    The key stays on this machine; only signatures are handed over. Signing again makes a new release, which has to be
-    approved anew.
+    The key stays on this machine; only signatures are sent. Signing again creates a new release, which needs new
+    approvals.
 
         flyball sign fraud@7 --key risk.pem --environment staging --environment production
     """
@@ -59,14 +57,14 @@ def sign(
         whole = f"{shown.name}@{shown.number}"
         if compare is not None:
             check_same(shown, compare)
-        places = found.status(shown.name).environments
-        where = environment or places
+        environments = found.status(shown.name).environments
+        where = environment or environments
         bundle, release = signed(shown, found.statement(whole), loaded, environments=where, days=days)
         receipt = found.sign(whole, bundle=bundle, release=release, actor=actor(by), reason=reason)
-        with kept(receipt):
+        with act_is_done(receipt):
             now = found.show(whole)
     if json:
         print_json(now.model_dump(mode="json"))
         return
     say(f"{now.name}@{now.number}   signed by {now.signed_by}   for {', '.join(where)}, {days} days")
-    next_step(*waits_for(now, places))
+    next_step(*waits_for(now, environments))

@@ -1,4 +1,4 @@
-"""`flyball status`: what is placed where, what servers say that they serve, and what waits for people."""
+"""`flyball status`: placements, what servers report, and versions that wait for people."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _STALE_S = 60
 
 
 def status(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One name only.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this name.", show_default=False)] = None,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
-    """Show where everything stands: placements, what ends soon under them, what each server says, what waits for whom.
+    """Show placements, what expires soon, what each server reports, and versions that wait for a signature or approval.
 
-    What is placed and what a server answers with are two things: a line tells where they differ. A server that has not been
-    heard of for a minute is shown as silent, after five as gone, whatever it said last.
+    A line shows each difference between what is placed and what a server serves. A server that has not reported for a
+    minute is shown as silent, after five as gone.
     """
     from flyball.cli.output import print_json
 
@@ -32,18 +32,18 @@ def status(
     if json:
         print_json(shown.model_dump(mode="json"))
         return
-    _tell(shown, name)
+    _print(shown, name)
 
 
-def _tell(shown: StatusView, name: str | None) -> None:
+def _print(shown: StatusView, name: str | None) -> None:
     from flyball.cli.output import console
-    from flyball.cli.registry.text import next_step, placements, say, unlike, waits_for
+    from flyball.cli.registry.text import deviations, next_step, placements, say, waits_for
 
     out = console()
     if shown.placements:
         out.print(placements(shown.placements))
     else:
-        say(f"nothing is placed{f' under {name}' if name else ''}: {' → '.join(shown.environments)} are empty")
+        say(f"no placements{f' of {name}' if name else ''} in {' → '.join(shown.environments)}")
     if shown.endings:
         out.print()
         for one in shown.endings:
@@ -51,10 +51,10 @@ def _tell(shown: StatusView, name: str | None) -> None:
     if shown.nodes:
         out.print()
         _nodes(shown)
-    for line in unlike(shown.placements, shown.nodes, now=True):
+    for line in deviations(shown.placements, shown.nodes, now=True):
         say(line)
     if gone := sorted({node.node for node in shown.nodes if node.gone_since}):
-        next_step(f"flyball registry forget {gone[0]}", "(if it is gone for good)")
+        next_step(f"flyball registry forget {gone[0]}", "(if it will not come back)")
     for warning in shown.warnings:
         say(warning, style="bold yellow")
     if shown.waiting:
@@ -72,15 +72,15 @@ def _nodes(shown: StatusView) -> None:
     from flyball.cli.output import console
     from flyball.cli.registry.text import moment, row, short, state, table
 
-    found = table("server", "environment", "name", "should serve", "state", "serves", "since", "heard of", "why")
+    found = table("server", "environment", "name", "placed", "state", "serves", "since", "last report", "why")
     now = datetime.now(UTC)
     for one in shown.nodes:
-        told = state(one.state)
+        shown_state = state(one.state)
         if one.gone_since or (now - one.seen_at).total_seconds() > _STALE_S:
-            told = Text("gone" if one.gone_since else "silent", style="bold yellow")
+            shown_state = Text("gone" if one.gone_since else "silent", style="bold yellow")
         serving, since = Text("nothing", style="bold yellow"), ""
         if one.serving is not None:
             serving, since = Text(str(one.serving.version or short(one.serving.digest))), moment(one.serving.since)
         where = (one.node, one.environment, one.deployment, one.version)
-        row(found, *where, told, serving, since, moment(one.seen_at), one.reason)
+        row(found, *where, shown_state, serving, since, moment(one.seen_at), one.reason)
     console().print(found)

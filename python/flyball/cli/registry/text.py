@@ -1,6 +1,6 @@
-"""How the registry's verbs speak to people: versions, placements and events in a line each, times with their zone.
+"""Text output of the registry's verbs: versions, placements and events as lines and tables.
 
-Takes the views of `flyball.registry` and gives text. Must not ask the registry anything.
+Converts the views of `flyball.registry` to text. Must not query the registry.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def moment(time: datetime) -> str:
 
 
 def short(digest: str) -> str:
-    """The first letters of a digest: enough to see that two differ."""
+    """The start of a digest: enough to see that two differ."""
     algorithm, colon, hexadecimal = digest.rpartition(":")
     return f"{algorithm}{colon}{hexadecimal[:12]}…"
 
@@ -47,28 +47,28 @@ def size(count: int) -> str:
     return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
 
 
-def state(word: str) -> Text:
-    """A state in its colour."""
-    return Text(word, style=_STATES.get(word, ""))
+def state(name: str) -> Text:
+    """A state with its colour."""
+    return Text(name, style=_STATES.get(name, ""))
 
 
 def table(*columns: str) -> Table:
-    """The house's table."""
+    """A table in the common style."""
     return Table(*columns, box=None, pad_edge=False, header_style="dim")
 
 
 def row(shown: Table, *cells: Any) -> None:
-    """One row; what is typed by people is never read as markup."""
+    """Add one row; text is never read as markup."""
     shown.add_row(*(cell if isinstance(cell, Text) else Text("" if cell is None else printable(cell)) for cell in cells))
 
 
 def say(line: str | Text, style: str = "") -> None:
-    """One line on stdout."""
+    """Print one line on stdout."""
     console().print(line if isinstance(line, Text) else Text(line), style=style)
 
 
 def next_step(command: str, why: str = "", *, word: str = "Next") -> None:
-    """What to do now: always the last line."""
+    """Print the next command: always the last line."""
     say(f"{word}:  {command}" + (f"   {why}" if why else ""), style="dim")
 
 
@@ -80,27 +80,27 @@ def approvals(version: VersionView) -> str:
 
 
 def waits_for(version: VersionView, environments: Sequence[str] = ()) -> tuple[str, str]:
-    """What a version needs next: the command and the reason. `environments` are those of the registry, in their order."""
+    """The next command for a version, and why; `environments` are the registry's, in order."""
     ref = f"{version.name}@{version.number}"
     if version.signed_by is None:
-        return f"flyball sign {ref} --key FILE", "(its author's key)"
+        return f"flyball sign {ref} --key FILE", "(with its author's key)"
     if version.approvals_needed is None:
-        return "flyball trust show", "(the trust policy cannot be read or has expired, so nobody knows who must approve)"
+        return "flyball trust show", "(the trust policy is unreadable or expired, so the required approvals are unknown)"
     missing = version.approvals_needed - len(version.approvals)
     if missing > 0:
         return (
             f"flyball approve {ref} --key FILE",
             f"(needs {counted(missing, 'more approval')} by people other than the author)",
         )
-    reached = max((environments.index(place) for place in version.placed if place in environments), default=-1)
-    if environments and reached == len(environments) - 1:  # what it left behind on its way is not a step forward
+    reached = max((environments.index(name) for name in version.placed if name in environments), default=-1)
+    if environments and reached == len(environments) - 1:  # earlier environments it has left are not a next step
         return f"flyball status {version.name}", f"(it is placed in {environments[-1]})"
     further = environments[reached + 1] if environments else "ENVIRONMENT"
-    return f"flyball promote {ref} --to {further}", "(everybody who must has approved it)"
+    return f"flyball promote {ref} --to {further}", "(it has all approvals)"
 
 
 def placements(found: Sequence[PlacementView]) -> Table:
-    """What is placed where, since when, by whom and why, and which servers say that they serve it."""
+    """A table of placements: since when, by whom, why, and the servers that report serving it."""
     shown = table("name", "environment", "version", "candidate", "since", "by", "why", "approved by", "served by")
     for one in found:
         row(
@@ -119,15 +119,15 @@ def placements(found: Sequence[PlacementView]) -> Table:
 
 
 def served_by(one: PlacementView) -> Text:
-    """The servers that answer with what is placed: web-1, web-2 and 3 more."""
+    """The servers that serve what is placed: web-1, web-2 and 3 more."""
     if not one.served_by:
         return Text("no server", style="yellow")
     more = f" and {len(one.served_by) - _NAMED_MAX} more" if len(one.served_by) > _NAMED_MAX else ""
     return Text(", ".join(one.served_by[:_NAMED_MAX]) + more)
 
 
-def unlike(found: Sequence[PlacementView], nodes: Sequence[NodeView], *, now: bool) -> list[Text]:
-    """A line for each server that answers with something else than is placed, or is gone."""
+def deviations(found: Sequence[PlacementView], nodes: Sequence[NodeView], *, now: bool) -> list[Text]:
+    """One line per server that serves something other than what is placed, or is gone."""
     lines: dict[str, str] = {}
     for one in found:
         for node in nodes:
@@ -144,19 +144,19 @@ def unlike(found: Sequence[PlacementView], nodes: Sequence[NodeView], *, now: bo
 def _instead(one: PlacementView, node: NodeView, *, now: bool) -> str:
     serving = f"{one.name}@{node.serving.version or '?'}" if node.serving else f"no {one.name}"
     why = f": {node.reason}" if node.reason else ""
-    return f"{'serves' if now else 'served'} {serving}, and {one.name}@{one.version} {'is' if now else 'was'} placed{why}"
+    return f"{'serves' if now else 'served'} {serving} instead of {one.name}@{one.version}{why}"
 
 
 def candidate(one: PlacementView) -> str:
-    """7 gets 5 %, or 7 in the shadow."""
+    """7 gets 5 %, or 7 as a shadow."""
     if one.candidate is None:
         return ""
     tried = one.candidate
-    return f"{tried.version} in the shadow" if tried.shadow else f"{tried.version} gets {tried.share:.0%}"
+    return f"{tried.version} as a shadow" if tried.shadow else f"{tried.version} gets {tried.share:.0%}"
 
 
 def events(found: Iterable[EventView], *, names: bool) -> Table:
-    """One line an event: when, who, what, why."""
+    """A table of events: when, who, what, why."""
     shown = table("event", "when", "who", *(["name"] if names else []), "what", "why")
     for one in found:
         style = "red" if one.kind in ("refused", "revoked") or one.body.get("break_glass") else ""
@@ -166,14 +166,14 @@ def events(found: Iterable[EventView], *, names: bool) -> Table:
 
 
 def gates(found: Sequence[GateView]) -> None:
-    """What each gate of a promotion found."""
+    """Print the result of each gate of a promotion."""
     for one in found:
         mark = Text("  passed   " if one.passed else "  failed   ", style="green" if one.passed else "bold red")
         say(Text.assemble(mark, f"{one.gate}: {one.words}"))
 
 
 def who(one: EventView | PlacementView) -> str:
-    """The actor, marked where nobody authenticated the name."""
+    """The actor, marked if not authenticated."""
     from flyball.registry.events.sentences import who as marked
 
     return marked(one)

@@ -1,4 +1,4 @@
-"""`flyball registry export`, `import` and `fetch`: versions as files, for sites without a network and for a closer look."""
+"""`flyball registry export`, `import` and `fetch`: versions as files, for air-gapped sites and for review."""
 
 from __future__ import annotations
 
@@ -30,36 +30,36 @@ def export(
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
-    """Write a version as one signed file: files, signatures, approvals, and the versions that it asks.
+    """Write a version as one signed file: its files, signatures, approvals, and the versions it uses.
 
-    The key vouches for the file; its role is signer or publisher.
+    The key must have the role signer or publisher.
 
         flyball registry export fraud@7 --out fraud-7.flyball --key risk.pem
     """
     from flyball.cli.output import counted, print_json
     from flyball.cli.registry.text import next_step, say, size
-    from flyball.registry.transfer import export as carry
+    from flyball.registry.transfer import export as write_file
     from flyball.signing.keys import load_private
 
     loaded = load_private(key)
     with opened(registry) as found:
-        carried = carry(found, ref_of(name, version), out, loaded)
+        exported = write_file(found, ref_of(name, version), out, loaded)
     if json:
-        print_json({"file": str(out), **carried.model_dump(mode="json")})
+        print_json({"file": str(out), **exported.model_dump(mode="json")})
         return
-    versions = ", ".join(f"{one.name}@{one.version}" for one in carried.versions)
-    say(f"{out}   {size(out.stat().st_size)}   {versions}, {counted(len(carried.blobs), 'artifact')}")
+    versions = ", ".join(f"{one.name}@{one.version}" for one in exported.versions)
+    say(f"{out}   {size(out.stat().st_size)}   {versions}, {counted(len(exported.blobs), 'artifact')}")
     next_step(f"flyball registry import {out}", "(at the other site)")
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that export wrote.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file written by export.", show_default=False)],
     reason: Reason = "",
     by: As = None,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
-    """Take the versions of a signed file, after everything in it was verified by the trust policy of this registry.
+    """Import the versions of a signed file, after verifying it against this registry's trust policy.
 
     flyball registry import fraud-7.flyball
     """
@@ -67,28 +67,28 @@ def import_(
     from flyball.cli.registry.text import next_step, say, short, waits_for
 
     with opened(registry) as found:
-        taken = found.import_file(file, actor=actor(by), reason=reason)
+        imported = found.import_file(file, actor=actor(by), reason=reason)
     if json:
-        print_json([one.model_dump(mode="json") for one in taken])
+        print_json([one.model_dump(mode="json") for one in imported])
         return
-    for one in taken:
+    for one in imported:
         say(f"{one.name}@{one.number}   {short(one.root)}   signed by {one.signed_by}")
-    if taken:
-        next_step(*waits_for(taken[-1]))
+    if imported:
+        next_step(*waits_for(imported[-1]))
     else:
-        say("everything in it was here already")
+        say("all its versions are already registered")
 
 
 def fetch(
     name: Ref,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder that is not there yet.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory to create.", show_default=False)],
     version: MaybeVersion = None,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
-    """Put the files of a version into a folder, every byte verified: for a closer look before you approve.
+    """Download the verified files of a version to a folder, for review before you approve.
 
-    flyball registry fetch fraud@7 --out look
+    flyball registry fetch fraud@7 --out review
     """
     from flyball.cli.output import counted, print_json
     from flyball.cli.registry.text import next_step, say

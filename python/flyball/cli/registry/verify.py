@@ -1,4 +1,4 @@
-"""`flyball registry verify` and `rebuild`: whether the registry is as it was written, and its tables made anew."""
+"""`flyball registry verify` and `rebuild`: verifies the registry, and rebuilds its tables."""
 
 from __future__ import annotations
 
@@ -18,19 +18,21 @@ def verify(
     registry: Where = WHERE,
     head: Annotated[
         list[str] | None,
-        typer.Option(metavar="SEQUENCE:HASH", help="A head that you kept; the chain must have it. May be repeated."),
+        typer.Option(
+            metavar="SEQUENCE:HASH", help="A chain head stored elsewhere, which must be in the chain. May be repeated."
+        ),
     ] = None,
     journal: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="A decision journal, whose records have heads too.", show_default=False),
+        typer.Option(metavar="DIR", help="A decision journal, whose records also have heads.", show_default=False),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Do not read artifacts: ask only whether they are there.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Only check that artifacts exist; do not read them.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Check everything: each event against the one before, the tables against the events, every byte of every artifact.
+    """Verify the event chain, the tables against the events, and every byte of every artifact.
 
-    Exit code 4 where something is wrong; all of it is told. Whoever could write to the database could also have cut off its
-    end, or written it anew: what was kept elsewhere, by you or in a journal, shows that.
+    Exit code 4 if anything is wrong; reports all findings. Anyone with write access to the database could have cut off
+    its end, or rewritten it: only a head stored elsewhere, by you or in a journal, reveals that.
     """
     from rich.text import Text
 
@@ -39,7 +41,7 @@ def verify(
 
     with opened(registry) as found:
         shown = found.verify(quick=quick)
-        findings = [*shown.findings, *_unlike(found, head or [], journal)]
+        findings = [*shown.findings, *_missing_heads(found, head or [], journal)]
     shown = shown.model_copy(update={"findings": findings})
     if json:
         print_json(shown.model_dump(mode="json"))
@@ -51,21 +53,21 @@ def verify(
             say(Text(f"  {warning}", style="yellow"))
     if shown.findings:
         raise RegistryBrokenError(
-            f"the registry is not as it was written: {counted(len(shown.findings), 'place')}",
-            next_step="tables alone are made anew by  flyball registry rebuild;  events are not repaired: restore a backup",
+            f"the registry was changed or damaged: {counted(len(shown.findings), 'finding')}",
+            next_step="rebuild tables with  flyball registry rebuild;  for events, restore a backup",
         )
     if not json:
         seen = f"{counted(shown.events, 'event')}, {counted(shown.versions, 'version')}, "
-        bytes_ = "artifacts are there; their bytes were not read" if shown.quick else "artifacts are what their digests say"
-        say(Text.assemble(("whole", "bold green"), f"   {seen}{shown.artifacts:,} {bytes_}"))
-        say(f"Keep elsewhere:  --head {shown.head.sequence}:{shown.head.hash}", style="dim")
+        bytes_ = "artifacts exist; their bytes were not read" if shown.quick else "artifacts match their digests"
+        say(Text.assemble(("verified", "bold green"), f"   {seen}{shown.artifacts:,} {bytes_}"))
+        say(f"Store elsewhere:  --head {shown.head.sequence}:{shown.head.hash}", style="dim")
 
 
-def _unlike(registry: Acting, kept: list[str], journal: Path | None) -> list[str]:
-    """What was kept elsewhere and is not in the chain."""
+def _missing_heads(registry: Acting, stored: list[str], journal: Path | None) -> list[str]:
+    """Findings on stored heads that are not in the chain."""
     from flyball.registry.events.heads import heads_of, read_head, unlike
 
-    heads = {read_head(text) for text in kept}
+    heads = {read_head(text) for text in stored}
     if journal is not None:
         from flyball.decision_log.read.whole_log import WholeLog
 
@@ -74,7 +76,7 @@ def _unlike(registry: Acting, kept: list[str], journal: Path | None) -> list[str
 
 
 def rebuild(registry: Home = WHERE, json: AsJson = False) -> None:
-    """Make the tables anew from the events alone. Nothing is lost by it: they hold nothing else."""
+    """Rebuild the tables from the events. Nothing is lost: the tables hold only derived data."""
     from flyball.cli.output import counted, print_json
     from flyball.cli.registry.text import next_step, say
 
@@ -83,5 +85,5 @@ def rebuild(registry: Home = WHERE, json: AsJson = False) -> None:
     if json:
         print_json({"events": events})
         return
-    say(f"made anew from {counted(events, 'event')}")
+    say(f"rebuilt from {counted(events, 'event')}")
     next_step("flyball registry verify")

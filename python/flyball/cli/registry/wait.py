@@ -1,6 +1,6 @@
-"""What a verb does after its act: it waits until servers say what they made of it, and tells what stands if it cannot.
+"""After an act: waits until servers report its result, and reports what is done if that fails.
 
-Servers that were not heard of for a minute are not waited for. Must not know how they hear of it.
+Does not wait for servers that have not reported for a minute. Must not know how servers learn of it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 Wait = Annotated[
     float,
-    typer.Option("--wait", min=0, max=600, metavar="SECONDS", help="How long servers are waited for; 0 waits for none."),
+    typer.Option("--wait", min=0, max=600, metavar="SECONDS", help="How long to wait for servers; 0 does not wait."),
 ]
 _SILENT_S = 60
 _POLL_S = 0.25
 
 
-def heard_of(status: StatusView, environment: str) -> set[str]:
-    """The servers of an environment that are there, as far as anybody knows."""
+def live_servers(status: StatusView, environment: str) -> set[str]:
+    """The servers of an environment that reported within the last minute."""
     now = datetime.now(UTC)
     return {
         node.node
@@ -39,8 +39,8 @@ def heard_of(status: StatusView, environment: str) -> set[str]:
 
 
 @contextmanager
-def kept(receipt: ReceiptView) -> Iterator[None]:
-    """Around what a verb still asks once its act is done: where that fails, the act stands, and nobody should repeat it."""
+def act_is_done(receipt: ReceiptView) -> Iterator[None]:
+    """Wrap queries after an act: if the registry fails now, the error says that the act is done already."""
     try:
         yield
     except UnavailableError as error:
@@ -48,25 +48,25 @@ def kept(receipt: ReceiptView) -> Iterator[None]:
 
         event = receipt.event
         raise UnavailableError(
-            f"{event.actor} {act(event)}, which is kept as event {event.sequence}; after that {error.message}",
+            f"{event.actor} {act(event)}, recorded as event {event.sequence}; then: {error.message}",
             code=error.code,
-            next_step=f"do not repeat it; look once the registry is back:  flyball registry history {event.name}",
+            next_step=f"do not repeat it; once the registry is back:  flyball registry history {event.name}",
         ) from error
 
 
-def answers(registry: Acting, receipt: ReceiptView, environment: str, servers: set[str], wait_s: float) -> list[NodeView]:
-    """What these servers say of an event, once all of them did or the time is over."""
+def reports_of(registry: Acting, receipt: ReceiptView, environment: str, servers: set[str], wait_s: float) -> list[NodeView]:
+    """Wait until all these servers reported on an event, or the time is over; return their reports."""
     end = time.monotonic() + wait_s
-    with kept(receipt):
+    with act_is_done(receipt):
         while True:
-            found = _answers(registry.status(receipt.event.name), receipt, environment, servers)
+            found = _reports(registry.status(receipt.event.name), receipt, environment, servers)
             if len(found) == len(servers) or time.monotonic() >= end:
                 return found
             time.sleep(_POLL_S)
 
 
-def tell(receipt: ReceiptView, found: list[NodeView], servers: set[str], environment: str) -> None:
-    """How many serve it, and who has not said so. A refusal ends the verb: the event stands, and the old version goes on."""
+def report(receipt: ReceiptView, found: list[NodeView], servers: set[str], environment: str) -> None:
+    """Print how many servers serve it. Raises on a refusal: the event stays, the old version keeps serving."""
     from flyball.cli.output import counted
     from flyball.cli.registry.text import say
 
@@ -77,19 +77,19 @@ def tell(receipt: ReceiptView, found: list[NodeView], servers: set[str], environ
         after_s = max((node.seen_at - receipt.event.at).total_seconds() for node in live)
         say(f"live on {counted(len(live), 'server')}, {max(after_s, 0):.1f} s after the event", style="green")
     if silent := sorted(servers - {node.node for node in found}):
-        say(f"no word yet from {', '.join(silent)}", style="yellow")
+        say(f"no report yet from {', '.join(silent)}", style="yellow")
     refused = [node for node in found if node.state == "refused"]
     if refused:
-        told = "; ".join(f"{node.node}: {node.reason}" for node in refused)
+        reasons = "; ".join(f"{node.node}: {node.reason}" for node in refused)
         raise GateRefusedError(
-            f"{counted(len(refused), 'server')} of {environment} refused it and went on with what was there: {told}",
+            f"{counted(len(refused), 'server')} of {environment} refused it and kept the old version: {reasons}",
             code="server_refused",
             next_step=f"flyball rollback {receipt.event.name} --environment {environment}",
         )
 
 
-def _answers(status: StatusView, receipt: ReceiptView, environment: str, servers: set[str]) -> list[NodeView]:
-    """A report whose generation is the event's or later was made by a server that knew of it, and has judged it."""
+def _reports(status: StatusView, receipt: ReceiptView, environment: str, servers: set[str]) -> list[NodeView]:
+    """Reports with the event's generation or a later one: their servers have applied or refused it."""
     return [
         node
         for node in status.nodes

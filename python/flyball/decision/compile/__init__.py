@@ -1,1 +1,1 @@
-"""From a decision as written to the deployment document that servers run, and everything checked on the way."""
+"""Compiles a decision spec to the deployment document that servers run, and checks it."""

@@ -1,4 +1,4 @@
-"""A compiled decision as a deployment of a Snapshot, with its models by path and digest."""
+"""Converts compiled decisions to deployments of a Snapshot, with models by path and digest."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def deployment_of(compiled: Compiled, queue_wait_ms_max: int | None = None) -> ModelSource:
-    """What the snapshot's compiler takes: every model is a version, the decision stands beside them."""
+    """The input of the snapshot's compiler: every model is a version, with the decision beside them."""
     first, others = compiled.artifacts[:1], compiled.artifacts[1:]
     limits = Limits() if queue_wait_ms_max is None else Limits(queue_wait_ms_max=queue_wait_ms_max)
     return ModelSource(
@@ -38,12 +38,12 @@ def bundle_of(
     terms: Terms | None = None,
     queue_wait_ms_max: int | None = None,
 ) -> Bundle:
-    """A snapshot of decisions, and of models beside them, which have the terms."""
+    """A snapshot of decisions and models; `terms` apply to the models."""
     deployments = [deployment_of(one, queue_wait_ms_max) for one in decisions]
     return compile_models([*models, *deployments], terms=terms, read=known_files(decisions))
 
 
 def known_files(decisions: Sequence[Compiled]) -> Callable[[Path], ModelFiles]:
-    """Digests of model files: those of the decisions are known already."""
+    """Look up model files: those of the decisions are already read."""
     known = {artifact.path: artifact.files for one in decisions for artifact in one.artifacts}
     return lambda path: known.get(path) or model_files(path)

@@ -1,6 +1,6 @@
-"""Checks a decision as far as that can be done before it runs: its files, then what it means.
+"""Checks a decision before it runs: its files, then its semantics.
 
-What it means is judged by the data plane's own compiler, through `flyball.native`; there is no second judge.
+The data plane's own compiler checks the semantics, through `flyball.native`; there is no second implementation.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A decision without faults: its document, and its stages as the data plane compiled them."""
+    """A valid decision: its document, and its stages as the data plane compiled them."""
 
     compiled: Compiled
     stages: list[server_documents.PlannedStage]
 
 
 def check(spec: Spec, base: Path, origin: Origin) -> Checked:
-    """Compile and judge; raises with every fault, at the author's lines."""
+    """Compile and check; raises with every fault, at the author's lines."""
     compiled = compile_spec(spec, base, origin)
     answer = decisions.check_decision(compiled.document, [_facts(artifact) for artifact in compiled.artifacts])
     if answer.faults:
@@ -39,15 +39,15 @@ def check(spec: Spec, base: Path, origin: Origin) -> Checked:
 
 
 def digests_of(compiled: Compiled) -> server_documents.DecisionDigests:
-    """What servers know this document by; one that was checked has them."""
+    """The digests by which servers identify the document."""
     answer = decisions.check_decision(compiled.document, [_facts(artifact) for artifact in compiled.artifacts])
     if answer.digests is None:
-        raise DecisionRefusedError(f"{compiled.name} does not check", faults=list(answer.faults))
+        raise DecisionRefusedError(f"{compiled.name} is not valid", faults=list(answer.faults))
     return answer.digests
 
 
 def _facts(artifact: Artifact) -> dict[str, Any]:
-    """A model's signature: as its file declares it, or as ONNX Runtime finds it out where the file does not say."""
+    """A model's signature: from its file, or from ONNX Runtime if the file does not declare it."""
     found: model_documents.ModelFiles | model_documents.Inspection = artifact.files
     if any(tensor.datatype is None or tensor.shape is None for tensor in [*found.inputs, *found.outputs]):
         found = models.inspect(artifact.path, rows_max=1)

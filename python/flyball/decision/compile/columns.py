@@ -1,7 +1,7 @@
-"""Transforms as the deployment's document has them, and the columns that they leave.
+"""Compiles transforms for the deployment's document, and computes the columns they produce.
 
-Parameters come from the decision itself, else from its fitted file, else (categories) from the field's own values.
-Must not judge them: that is the data plane's to do.
+Parameters come from the decision, else from its fitted file, else (categories) from the field's values. Must not
+validate them: the data plane does that.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flyball.decision.fit.fitted import Fitted
     from flyball.decision.spec.spec import Spec
 
-# What must be known before a step can run, and what only fitting reads.
+# Parameters that a step needs to run, and keys that only fitting reads.
 _NEEDED = {
     "impute": ("values",),
     "scale": ("factor", "offset"),
@@ -31,12 +31,12 @@ _HOW = ("by", "range", "quantiles", "smoothing")
 
 
 def open_steps(spec: Spec) -> list[dict[str, Any]]:
-    """Each transform as `flyball.decision.fit` takes it: its op, its columns, and what its author said."""
+    """Each transform in the form of `flyball.decision.fit`: its op, its columns, and the given parameters."""
     steps = []
     for transform in spec.transforms:
         step = transform.step
-        said = step.model_dump(exclude_none=True) if step else {}
-        steps.append({"op": transform.op, **said})
+        given = step.model_dump(exclude_none=True) if step else {}
+        steps.append({"op": transform.op, **given})
     return steps
 
 
@@ -49,7 +49,7 @@ def kinds(spec: Spec) -> dict[str, str]:
 
 
 def feature_type(feature: Any) -> str:
-    """What a feature holds, where its author does not say."""
+    """A feature's type; by default from its kind."""
     if feature.type is not None:
         return str(feature.type)
     if feature.window is not None:
@@ -60,42 +60,42 @@ def feature_type(feature: Any) -> str:
 
 
 def whole_steps(spec: Spec, categories: Mapping[str, Sequence[str]], files: Files) -> list[dict[str, Any]]:
-    """The document's transforms; what is still open is put down as a fault."""
+    """The document's transforms; adds a fault for each open parameter."""
     fitted = files.fitted(("fitted",), spec.fitted) if spec.fitted else None
-    if spec.fitted and fitted is None:  # told already; what only that file would say is not told again
+    if spec.fitted and fitted is None:  # reported already; do not report its missing parameters, too
         return [{**{key: [] for key in _NEEDED.get(step["op"], ())}, **step} for step in open_steps(spec)]
-    return [_whole(place, step, categories, fitted, files) for place, step in enumerate(open_steps(spec))]
+    return [_whole(index, step, categories, fitted, files) for index, step in enumerate(open_steps(spec))]
 
 
 def _whole(
-    place: int, step: dict[str, Any], categories: Mapping[str, Sequence[str]], fitted: Fitted | None, files: Files
+    index: int, step: dict[str, Any], categories: Mapping[str, Sequence[str]], fitted: Fitted | None, files: Files
 ) -> dict[str, Any]:
     step = {key: value for key, value in step.items() if key not in _HOW}
     op, of, needed = step["op"], step["of"], _NEEDED.get(step["op"], ())
     if all(key in step for key in needed):
         return step
-    found = fitted.at(place, op, of) if fitted else None
+    found = fitted.at(index, op, of) if fitted else None
     if found is not None:
         return {**step, **found}
     if op in ("one_hot", "ordinal"):
-        return {**step, "values": [_categories(place, op, name, categories, files) for name in of]}
-    advice = f"{' and '.join(needed)}, or a fitted file that has them:  flyball fit FILE --data rows.parquet"
+        return {**step, "values": [_categories(index, op, name, categories, files) for name in of]}
+    advice = f"{' and '.join(needed)}, or a fitted file with them:  flyball fit FILE --data rows.parquet"
     if fitted:
-        advice += "  (the fitted file is of other transforms)"
-    files.wrong(("transforms", place, op), ", ".join(of), advice)
+        advice += "  (the fitted file belongs to other transforms)"
+    files.wrong(("transforms", index, op), ", ".join(of), advice)
     return {**step, **{key: [] for key in needed}}
 
 
-def _categories(place: int, op: str, name: str, categories: Mapping[str, Sequence[str]], files: Files) -> list[str]:
+def _categories(index: int, op: str, name: str, categories: Mapping[str, Sequence[str]], files: Files) -> list[str]:
     if name in categories:
         return list(categories[name])
     where = near(name, list(categories)) if categories else "no field has values"
-    files.wrong(("transforms", place, op), name, f"values, a fitted file that has them, or a category with values ({where})")
+    files.wrong(("transforms", index, op), name, f"values, a fitted file with them, or a category with values ({where})")
     return []
 
 
 def touched(steps: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
-    """The columns that transforms made or changed, in the order of fields and features, then of the steps."""
+    """The columns that transforms made or changed, in the order of fields and features, then steps."""
     columns: list[tuple[str, bool]] = [(name, False) for name in names]
     for step in steps:
         if step["op"] == "cross":
@@ -111,12 +111,12 @@ def touched(steps: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[st
 
 
 def _made(step: Mapping[str, Any]) -> list[list[str]]:
-    """What stands in the place of each column of a step."""
+    """The columns that replace each input column of a step."""
     of = step["of"]
     match step["op"]:
         case "one_hot":
             values = [*step["values"], *[[]] * len(of)]
-            return [[f"{name}={value}" for value in values[place]] for place, name in enumerate(of)]
+            return [[f"{name}={value}" for value in values[index]] for index, name in enumerate(of)]
         case "date_parts":
             return [[f"{name}.{part}" for part in step["parts"]] for name in of]
         case "impute" if step.get("indicator"):

@@ -1,6 +1,6 @@
-"""Compiles a decision to the `decision` part of a deployment's document: shorthands expanded, files read.
+"""Compiles a decision to the `decision` part of a deployment's document: expands shorthands, reads files.
 
-Its types are `crates/decision/src/document.rs`; what it means is checked there. Must not know servers.
+`crates/decision/src/document.rs` has its types and checks its semantics. Must not know servers.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ _CHAMPION = "champion"
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A decision's document, and the models that it asks."""
+    """A decision's document and its models."""
 
     name: str
     document: dict[str, Any]
     artifacts: list[Artifact]
     timeout_ms: int | None
     singular: str | None = None
-    """The name of the only model, where its author wrote `model`."""
+    """The name of the only model, if the author wrote `model`."""
 
 
 def compile_spec(spec: Spec, base: Path, origin: Origin) -> Compiled:
-    """The document; raises with every file that cannot be read and every parameter that is nowhere."""
+    """Compile the document; raises with every unreadable file and every missing parameter."""
     files = Files(base, origin)
     values = {name: _values(("input", name), part, files) for name, part in spec.input.items()}
     values |= {name: _values(("features", name), part, files) for name, part in spec.features.items()}
-    known = {name: _known(spec, name, found) for name, found in values.items() if found or _part(spec, name).values_file}
+    known = {name: _known(spec, name, found) for name, found in values.items() if found or part_of(spec, name).values_file}
     steps = whole_steps(spec, known, files)
     columns = touched(steps, [*spec.input, *spec.features])
     singular = only_name(spec.model) if spec.model else None
@@ -65,7 +65,7 @@ def compile_spec(spec: Spec, base: Path, origin: Origin) -> Compiled:
         "event_time": spec.event_time,
         "transforms": steps,
         "models": models.documents,
-        **_ways(spec, singular),
+        **_routing(spec, singular),
         "policy": policy_document(spec.policy, files, ("policy",)),
         "remedies": {name: _remedy(part) for name, part in spec.remedies},
         "idempotency": spec.idempotency.model_dump(),
@@ -86,19 +86,20 @@ def _values(place: Place, part: Field | Feature, files: Files) -> list[str]:
 
 
 def _known(spec: Spec, name: str, values: list[str]) -> list[str]:
-    """The values of a category, with what others are taken for."""
-    unknown = _part(spec, name).unknown
+    """The values of a category, with the replacement of unknown ones."""
+    unknown = part_of(spec, name).unknown
     return values if unknown is None or unknown in values else [*values, unknown]
 
 
-def _part(spec: Spec, name: str) -> Field | Feature:
+def part_of(spec: Spec, name: str) -> Field | Feature:
+    """The field or feature of a name."""
     return spec.input[name] if name in spec.input else spec.features[name]
 
 
 def field_document(name: str, part: Field, values: list[str]) -> dict[str, Any]:
-    """A field of the input; `values` are those of a category, from wherever they are written."""
-    said = part.model_dump(exclude_none=True, exclude={"values", "values_file"})
-    return {"name": name, **said, **({"values": values} if values else {})}
+    """A field of the input; `values` are a category's, from the spec or a file."""
+    given = part.model_dump(exclude_none=True, exclude={"values", "values_file"})
+    return {"name": name, **given, **({"values": values} if values else {})}
 
 
 def _feature(name: str, part: Feature, values: list[str]) -> dict[str, Any]:
@@ -121,7 +122,7 @@ def _reaction(reaction: Reaction) -> Any:
 
 
 def _sources(spec: Spec, files: Files) -> dict[str, Any]:
-    """Those that were written, and one of redis for each name that only a lookup has."""
+    """The given sources, and a Redis source for each other name in a lookup."""
     sources = {name: _source(name, part, files) for name, part in spec.sources.items()}
     for name, feature in spec.features.items():
         wanted = feature.lookup
@@ -146,8 +147,8 @@ def _source(name: str, part: Source, files: Files) -> dict[str, Any]:
     return {"kind": "redis", **where, "timeout_ms": part.timeout.ms, **common}
 
 
-def _ways(spec: Spec, singular: str | None) -> dict[str, Any]:
-    """Variants and route: written out where there is one model, or where each model is a way by itself."""
+def _routing(spec: Spec, singular: str | None) -> dict[str, Any]:
+    """Variants and route; without `variants`, one variant per model."""
     route = spec.route.model_dump()
     if route["sticky"] is None:
         route["sticky"] = next((name for name, part in spec.input.items() if part.key), None)
@@ -168,7 +169,7 @@ def _variant(name: str, models: Sequence[str], weights: Mapping[str, float] | No
 
 
 def _check_remedies(spec: Spec, outcomes: Sequence[str], files: Files) -> None:
-    """Refuse a word that is both a remedy and an outcome: its author may mean either. Remedies left out are not written."""
+    """Refuse a word that is both a remedy and an outcome: the author may mean either."""
     for name in spec.remedies.model_fields_set:
         word = getattr(spec.remedies, name).do
         if word != "outcome" and word in outcomes:

@@ -1,6 +1,6 @@
-"""The files that a decision names: read from the folder of its own, bounded, and what cannot be read told at its line.
+"""Reads the files that a decision references, with size limits; faults are reported at their lines.
 
-Must not know what they are for.
+Must not know their use.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TEXT_BYTES_MAX = 4 * 1024 * 1024
 
 
 class Files:
-    """Reads what stands in a folder; `faults` has everything that went wrong so far."""
+    """Reads files relative to a folder; `faults` collects all problems."""
 
     def __init__(self, base: Path, origin: Origin) -> None:
         self.base = base
@@ -35,19 +35,19 @@ class Files:
         self.faults: list[LineFault] = []
 
     def wrong(self, place: Place, found: object, allowed: str) -> None:
-        """Put down a fault."""
+        """Add a fault."""
         self.faults.append(fault_at(self.origin, place, found, allowed))
 
     def at(self, path: str) -> Path:
-        """Where a path of the decision leads."""
+        """The absolute path of a decision's path."""
         return (self.base / path).absolute()
 
     def values(self, place: Place, path: str) -> list[str]:
-        """The lines of a text file, without those that are empty."""
+        """The non-empty lines of a text file."""
         return [line.strip() for line in (self._text(place, path) or "").splitlines() if line.strip()]
 
     def reasons(self, place: Place, path: str) -> tuple[dict[str, str], dict[str, str]]:
-        """Texts by code and codes by field, of a CSV file with the columns code, text and, if it likes, field."""
+        """Texts by code and codes by field, from a CSV file with the columns code, text and optionally field."""
         text = self._text(place, path)
         if text is None:
             return {}, {}
@@ -58,17 +58,17 @@ class Files:
         texts: dict[str, str] = {}
         codes: dict[str, str] = {}
         for row in rows:
-            code, words = (row["code"] or "").strip(), (row["text"] or "").strip()
-            if not code or not words:
+            code, reason = (row["code"] or "").strip(), (row["text"] or "").strip()
+            if not code or not reason:
                 self.wrong(place, path, f"a code and a text in each line; line {rows.line_num} lacks one")
                 continue
-            texts[code] = words
+            texts[code] = reason
             for field in (row.get("field") or "").split():
                 codes[field] = code
         return texts, codes
 
     def fitted(self, place: Place, path: str) -> Fitted | None:
-        """Fitted parameters of transforms."""
+        """Read the fitted parameters of transforms."""
         try:
             return read_fitted(self.at(path))
         except FlyballError as error:
@@ -78,7 +78,7 @@ class Files:
         return None
 
     def model(self, place: Place, path: str, digest: str | None) -> ModelFiles | None:
-        """A model's digests and signature; a digest that was given is verified."""
+        """A model's digests and signature; a given digest is verified."""
         try:
             files = model_files(self.at(path))
         except FlyballError as error:
@@ -89,7 +89,7 @@ class Files:
         return files
 
     def digest(self, place: Place, path: str, digest: str | None) -> str | None:
-        """The digest of a file beside a model; one that was given is verified."""
+        """The digest of a model's sidecar file; a given digest is verified."""
         try:
             with self.at(path).open("rb") as file:
                 found = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"

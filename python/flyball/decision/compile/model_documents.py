@@ -1,6 +1,6 @@
-"""Compiles the models of a decision: which columns make which tensor, where files lie, and by what digest.
+"""Compiles the models of a decision: columns of tensors, file paths and digests.
 
-Must not know what a score is used for.
+Must not know the use of a score.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PREVIOUS = "previous"
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A version of the deployment: the model's name in the decision, its file, and what the file says."""
+    """A version of the deployment: the model's name in the decision, its file, and the file's facts."""
 
     name: str
     version: str
@@ -39,7 +39,7 @@ def only_name(model: Model) -> str:
 
 
 def previous_name(name: str) -> str:
-    """The name of the version before."""
+    """The name of the previous version."""
     return f"{name}-{PREVIOUS}"
 
 
@@ -47,40 +47,44 @@ class ModelDocuments:
     """Collects models, each the next version of the deployment."""
 
     def __init__(self, files: Files, columns: Sequence[str]) -> None:
-        """`columns` are those that transforms touched."""
+        """`columns` are those that transforms made or changed."""
         self._files = files
         self._columns = columns
         self.documents: list[dict[str, Any]] = []
         self.artifacts: list[Artifact] = []
 
     def add(self, place: Place, name: str, model: Model) -> None:
-        """Add a model, and the version before it where that is kept."""
+        """Add a model, and its previous version if given."""
         files = self._files
         found = files.model(place, model.path, model.digest)
         if found is None:
             return
-        asked = {
+        signature = {
             "inputs": self._inputs(place, model, found),
             "score": {"output": model.score.output, "element": model.score.element},
         }
         explain = self._explain(place, model.explain)
         trees = model.explain.trees if model.explain else None
         self._put(
-            name, model.path, found, {**asked, **({"explain": explain} if explain else {})}, trees.path if trees else None
+            name,
+            model.path,
+            found,
+            {**signature, **({"explain": explain} if explain else {})},
+            trees.path if trees else None,
         )
         if model.previous is not None:
             older = files.model((*place, "previous"), model.previous.path, model.previous.digest)
             if older is not None:
-                self._put(previous_name(name), model.previous.path, older, asked)
+                self._put(previous_name(name), model.previous.path, older, signature)
 
-    def _put(self, name: str, path: str, found: ModelFiles, asked: dict[str, Any], sidecar: str | None = None) -> None:
+    def _put(self, name: str, path: str, found: ModelFiles, signature: dict[str, Any], sidecar: str | None = None) -> None:
         version = str(len(self.artifacts) + 1)
         explain = None if sidecar is None else self._files.at(sidecar)
         self.artifacts.append(Artifact(name, version, self._files.at(path), found, explain))
-        self.documents.append({"name": name, "version": version, **asked})
+        self.documents.append({"name": name, "version": version, **signature})
 
     def _inputs(self, place: Place, model: Model, found: ModelFiles) -> list[dict[str, Any]]:
-        """Which columns make which tensor. A model of one input need not name it."""
+        """The columns of each tensor; the name of a model's only input may be omitted."""
         tensors = [tensor.name for tensor in found.inputs]
         inputs = []
         for part in model.columns:
@@ -89,7 +93,7 @@ class ModelDocuments:
                 self._files.wrong((*place, "columns"), None, f"columns for each of the model's inputs, {', '.join(tensors)}")
                 return []
             if part.columns is None and not self._columns:
-                self._files.wrong((*place, "columns"), "from transforms", "a list of columns: no transform touches any")
+                self._files.wrong((*place, "columns"), "from transforms", "a list of columns: there are no transforms")
             columns = self._columns if part.columns is None else part.columns
             inputs.append({"tensor": name or tensors[0], "columns": list(columns)})
         return inputs

@@ -1,6 +1,6 @@
-"""A snapshot of decisions in one folder, which may be moved: copies of models and of the files that explain them.
+"""Packs a snapshot of decisions into one movable folder, with copies of models and their sidecars.
 
-Stores of features are data of a machine, not part of a version: their paths stay as they are.
+Feature stores belong to a machine, not to a version: their paths are not changed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def pack_decisions(
     generation: int = 1,
     terms: Terms | None = None,
 ) -> Bundle:
-    """Copy everything that the decisions and models need to a folder, and write the snapshot beside, its index last."""
+    """Copy all files of the decisions and models to a folder, and write the snapshot, its index last."""
     with writing_to(folder):
         moved = [_with_copies(one, folder) for one in decisions]
     sources: list[ModelSource | str] = [*models, *(deployment_of(one) for one in moved)]
@@ -39,7 +39,7 @@ def pack_decisions(
 
 
 def _with_copies(compiled: Compiled, folder: Path) -> Compiled:
-    """The same, with the files that explain its models in the folder. Loading verifies them by their digests."""
+    """The same decision with its sidecars copied to the folder. Loading verifies their digests."""
     models = [{**model, **_copied(model.get("explain"), folder)} for model in compiled.document["models"]]
     return dataclasses.replace(compiled, document={**compiled.document, "models": models})
 

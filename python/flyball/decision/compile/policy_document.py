@@ -1,4 +1,4 @@
-"""Compiles a policy: bands get both ends, outcomes their order, reasons their texts. Must not judge what it means."""
+"""Compiles a policy: ends of bands, order of outcomes, texts of reasons. Must not check its semantics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def policy_document(policy: Policy, files: Files, place: Place) -> dict[str, Any]:
-    """The document of a policy, and of its shadow."""
+    """The document of a policy and its shadow."""
     outcomes = list(policy.outcomes) if policy.outcomes is not None else _outcomes(policy)
     adverse = list(policy.adverse) if policy.adverse is not None else outcomes[-1:] if len(outcomes) > 1 else []
     document: dict[str, Any] = {
@@ -33,13 +33,13 @@ def policy_document(policy: Policy, files: Files, place: Place) -> dict[str, Any
 
 
 def _outcomes(policy: Policy) -> list[str]:
-    """Those of the bands, in the order in which they are written: from mild to severe."""
+    """The outcomes of the bands, in written order: from mild to severe."""
     every = [policy.bands, *(segment.bands for segment in policy.segments)]
     return list(dict.fromkeys(band.outcome or name for bands in every for name, band in bands.items()))
 
 
 def _bands(bands: Mapping[str, Band]) -> list[dict[str, Any]]:
-    """`< 0.80` begins where a band below ends, `>= 0.30` ends where a band above begins."""
+    """`< 0.80` starts where a lower band ends, `>= 0.30` ends where a higher band starts."""
     documents = []
     for name, band in bands.items():
         others = [other for key, other in bands.items() if key != name]

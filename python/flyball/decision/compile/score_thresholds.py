@@ -1,7 +1,7 @@
-"""At which scores a policy decides otherwise: where bands begin, where the score's guard ends, what rules compare it with.
+"""The scores at which a policy's decision changes: ends of bands and of the score's guard, thresholds in rules.
 
-Expressions are the data plane's to read. Here only comparisons of `score` with a number are looked for; a condition that
-asks it in another way is told, for whoever counts flips must not take it for one without any. Must not know models or rows.
+The data plane parses expressions. Here only comparisons of `score` with a number are found; conditions that use it
+otherwise are returned, so that flip counts do not ignore them. Must not know models or rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TEXT = r"""
 """
 _NUMBER = r"(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?"
 _TOKEN = re.compile(rf"(?P<nothing>\s+|//[^\n]*)|(?P<text>{_TEXT})|{_NUMBER}|\w+|&&|\|\||[<>=!]=|.", re.VERBOSE | re.DOTALL)
-# Over tokens with a space between them. On either side stands what binds less tightly, or nothing.
+# Over tokens separated by spaces. On either side: an operator that binds less tightly, or nothing.
 _BEGIN, _SIGN, _SIGNED, _END = r"(?:^|(?<=[(&|?:] ))", "([<>]=?|[=!]=)", f"((?:- )?{_NUMBER})", r"(?= [)&|?:]|$)"
 _SCORE_FIRST = re.compile(f"{_BEGIN}score {_SIGN} {_SIGNED}{_END}")
 _SCORE_LAST = re.compile(f"{_BEGIN}{_SIGNED} {_SIGN} score{_END}")
@@ -27,7 +27,7 @@ _MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def score_thresholds(policy: Policy) -> tuple[list[float], list[str]]:
-    """Where `score >= threshold` turns, those of bands first; and the conditions whose use of the score cannot be told."""
+    """The thresholds of `score >= threshold`, bands first; and the conditions with another use of the score."""
     bands = [band for group in (policy.bands, *(one.bands for one in policy.segments)) for band in group.values()]
     begins = {float(end) for band in bands for end in (band.below, band.at_least) if end is not None}
     others: set[float] = set()
@@ -40,18 +40,18 @@ def score_thresholds(policy: Policy) -> tuple[list[float], list[str]]:
 
 
 def _compared(condition: str) -> set[float] | None:
-    """Of one condition; None where it asks the score in another way than beside a number."""
+    """The thresholds of one condition; None if it uses the score other than in comparison with a number."""
     matches = [match for match in _TOKEN.finditer(condition) if match.lastgroup != "nothing"]
-    said = " ".join('""' if match.lastgroup == "text" else match.group() for match in matches)
-    beside = [(sign, number) for sign, number in _SCORE_FIRST.findall(said)]
-    beside += [(_MIRRORED.get(sign, sign), number) for number, sign in _SCORE_LAST.findall(said)]
-    asked = len(re.findall(r"(?:^| )score(?= |$)", said)) - said.count("has ( score )")
-    if asked != len(beside):
+    text = " ".join('""' if match.lastgroup == "text" else match.group() for match in matches)
+    comparisons = [(sign, number) for sign, number in _SCORE_FIRST.findall(text)]
+    comparisons += [(_MIRRORED.get(sign, sign), number) for number, sign in _SCORE_LAST.findall(text)]
+    used = len(re.findall(r"(?:^| )score(?= |$)", text)) - text.count("has ( score )")
+    if used != len(comparisons):
         return None
-    return set().union(*(_turns(sign, float(number.replace(" ", ""))) for sign, number in beside))
+    return set().union(*(_turns(sign, float(number.replace(" ", ""))) for sign, number in comparisons))
 
 
 def _turns(sign: str, number: float) -> set[float]:
-    """The least score on the upper side of a comparison; of an equality both ends of the only score that fulfils it."""
+    """The lowest score on the upper side of a comparison; for an equality, both ends of its only score."""
     above = nextafter(number, inf)
     return {number, above} if sign in ("==", "!=") else {number} if sign in (">=", "<") else {above}

@@ -1,7 +1,6 @@
-"""What is sound and may still surprise: reasons that nobody gets, windows that start empty, models that run row by row.
+"""Warnings of `flyball check` and `flyball plan`: missing reasons, empty windows, unbatched models.
 
-Warnings of `flyball check` and `flyball plan`; nothing is refused for them. Must not judge what a decision means: that is
-the data plane's.
+They concern valid decisions; nothing is refused. Must not check semantics: the data plane does that.
 """
 
 from __future__ import annotations
@@ -30,41 +29,43 @@ Warned = tuple["Place", str]
 
 
 def warnings_of(spec: Spec, compiled: Compiled, origin: Origin, file: Path | str = "SPEC") -> list[LineFault]:
-    """Every warning, at the author's lines. Models are loaded once, to see whether requests can share a run."""
+    """Every warning, at the author's lines. Loads models once, to check batching."""
     document = compiled.document
     found = [*_adverse(document), *_texts(document), *_windows(spec, file), *_unused(document), *_batching(compiled)]
-    return [fault_at(origin, place, None, words, words) for place, words in found]
+    return [fault_at(origin, place, None, text, text) for place, text in found]
 
 
 def _adverse(document: Mapping[str, Any]) -> Iterator[Warned]:
-    """Adverse outcomes that come about without a reason."""
+    """Adverse outcomes without a reason."""
     policy = document["policy"]
     adverse = set(policy["adverse"])
-    for place, rule in enumerate(policy["rules"]):
+    for index, rule in enumerate(policy["rules"]):
         if rule.get("then") in adverse and rule.get("reason") is None:
             yield (
-                ("policy", "rules", place),
-                f"gives {rule['then']!r}, which is adverse, without a reason; add  reason: CODE",
+                ("policy", "rules", index),
+                f"adverse outcome {rule['then']!r} without a reason; add  reason: CODE",
             )
     banded = {band.get("outcome", band["name"]) for band in _bands(policy)}
     if (silent := sorted(adverse & banded)) and (why := _unexplained(document)):
-        yield ("policy", "reasons"), f"{_listed(silent)} by the score alone has no reasons: {why}"
+        yield ("policy", "reasons"), f"{_listed(silent)} by score has no reasons: {why}"
     for cause, remedy in document["remedies"].items():
         if isinstance(remedy, dict) and remedy["outcome"] in adverse:
-            yield ("remedies", cause), f"gives {remedy['outcome']!r}, which is adverse, and no reason comes with a remedy"
+            yield ("remedies", cause), f"adverse outcome {remedy['outcome']!r}; remedies have no reasons"
 
 
 def _unexplained(document: Mapping[str, Any]) -> str | None:
-    """Why the champion's answers have no reasons of the model; none: they have."""
+    """Why the champion's answers have no reasons from the model; None if they have."""
     reasons = document["policy"]["reasons"]
-    if reasons["when"] in ("never", "asked"):
-        return f"policy.reasons explains the model {'on request only' if reasons['when'] == 'asked' else 'never'}"
+    if reasons["when"] == "asked":
+        return "policy.reasons explains the model only on request"
+    if reasons["when"] == "never":
+        return "policy.reasons never explains the model"
     if reasons["most"] == 0:
         return "policy.reasons.most is 0"
     models = {model["name"]: model for model in document["models"]}
     silent = [name for name in document["variants"][0]["models"] if models[name].get("explain") is None]
     if silent:
-        return f"{_listed(silent)} is not explained; write  explain:  (docs/reference/decision-spec.md)"
+        return f"{_listed(silent)} has no explain; add  explain:  (docs/reference/decision-spec.md)"
     return None
 
 
@@ -77,7 +78,7 @@ def _texts(document: Mapping[str, Any]) -> Iterator[Warned]:
     if bare := sorted(used - policy["reasons"]["texts"].keys()):
         yield (
             ("policy", "reasons"),
-            f"no text for {'reason' if len(bare) == 1 else 'reasons'} {_listed(bare)}: callers get the code alone; add"
+            f"no text for {'reason' if len(bare) == 1 else 'reasons'} {_listed(bare)}: callers get only the code; add"
             f"  texts: {{{bare[0]}: …}}",
         )
 
@@ -99,13 +100,13 @@ def _unused(document: Mapping[str, Any]) -> Iterator[Warned]:
     read |= {name for model in document["models"] for tensor in model["inputs"] for name in tensor["columns"]}
     for part in (policy, policy.get("shadow") or {}):
         read |= {guard["of"] for guard in part.get("guards", ())}
-        said = [rule["when"] for rule in part.get("rules", ())] + [one["when"] for one in part.get("segments", ())]
-        read |= {word for text in said for word in re.findall(r"\w+", text)}
-    for feature in reversed(document["features"]):  # one reads only what stands before it
+        conditions = [rule["when"] for rule in part.get("rules", ())] + [one["when"] for one in part.get("segments", ())]
+        read |= {word for text in conditions for word in re.findall(r"\w+", text)}
+    for feature in reversed(document["features"]):  # a feature reads only earlier ones
         if feature["name"] in read:
             read |= set(re.findall(r"\w+", feature.get("compute") or ""))
         else:
-            yield ("features", feature["name"]), "nobody uses it: no column, rule, guard, segment or other feature reads it"
+            yield ("features", feature["name"]), "unused: no column, rule, guard, segment or other feature reads it"
 
 
 def _batching(compiled: Compiled) -> Iterator[Warned]:
@@ -113,7 +114,7 @@ def _batching(compiled: Compiled) -> Iterator[Warned]:
         batching = native_models.inspect(artifact.path, rows_max=_ROWS_PROBED).batching
         if not batching.on:
             place: Place = ("model",) if compiled.singular is not None else ("models", model["name"])
-            yield place, f"batching is off, so requests run one by one: {batching.reason}"
+            yield place, f"batching is off: {batching.reason}"
 
 
 def _bands(policy: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

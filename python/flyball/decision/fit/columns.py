@@ -1,7 +1,7 @@
-"""Columns of many rows, and the transforms over them, in NumPy: what fitting needs to see what a later step will get.
+"""Transforms over columns in NumPy, so that fitting sees the inputs of later steps.
 
-Numbers are float64 with NaN for missing, texts are objects with None, times are datetime64[ns] with NaT. The arithmetic and
-its order are those of the Rust walk, operation by operation. Must not know files, specs or models.
+Numbers are float64 with NaN for missing, text is object with None, times are datetime64[ns] with NaT. The arithmetic is
+that of the Rust code, operation by operation. Must not know files, specs or models.
 """
 
 from __future__ import annotations
@@ -22,37 +22,35 @@ Columns = dict[str, Column]
 
 
 def is_text(column: Column) -> bool:
-    """Whether a column holds texts."""
+    """Whether a column has text."""
     return column.dtype == object
 
 
 def is_time(column: Column) -> bool:
-    """Whether a column holds times."""
+    """Whether a column has times."""
     return column.dtype.kind == "M"
 
 
 def numbers(name: str, column: Column) -> NDArray[np.float64]:
-    """The column as numbers; refused where it holds texts or times."""
+    """The column as numbers; raises if it has text or times."""
     if is_text(column) or is_time(column):
-        held = "texts" if is_text(column) else "times"
-        raise InvalidInputError(f"column {name!r} holds {held}, and this transform takes numbers")
+        found = "text" if is_text(column) else "times"
+        raise InvalidInputError(f"column {name!r} has {found}, but this transform needs numbers")
     return column.astype(np.float64, copy=False)
 
 
 def texts(name: str, column: Column) -> Column:
-    """The column as texts; refused where it holds something else."""
+    """The column as text; raises if it has something else."""
     if not is_text(column):
-        raise InvalidInputError(f"column {name!r} holds no texts, which this transform takes", next_step="cast it to text")
+        raise InvalidInputError(f"column {name!r} has no text, which this transform needs", next_step="cast it to text")
     return column
 
 
 def apply(transform: Mapping[str, Any], columns: Columns) -> Columns:
-    """The columns after one transform with all its parameters; the new ones stand where the old ones stood."""
+    """Apply one transform with all its parameters; new columns replace the old ones in index."""
     of: list[str] = transform["of"]
     if unknown := [name for name in of if name not in columns]:
-        raise InvalidInputError(
-            f"{transform['op']}: there is no column {unknown[0]!r}", next_step=f"columns here: {', '.join(columns)}"
-        )
+        raise InvalidInputError(f"{transform['op']}: no column {unknown[0]!r}", next_step=f"columns: {', '.join(columns)}")
     if transform["op"] == "cross":
         return {**columns, transform["into"]: _crossed(of, columns)}
     make = _OPS[transform["op"]]
@@ -65,8 +63,8 @@ def apply(transform: Mapping[str, Any], columns: Columns) -> Columns:
     return made
 
 
-def _impute(transform: Mapping[str, Any], place: int, name: str, column: Column) -> Columns:
-    value = transform["values"][place]
+def _impute(transform: Mapping[str, Any], index: int, name: str, column: Column) -> Columns:
+    value = transform["values"][index]
     missing = absent(column)
     filled = column.copy()
     filled[missing] = value if is_text(column) else float(value)
@@ -75,18 +73,18 @@ def _impute(transform: Mapping[str, Any], place: int, name: str, column: Column)
 
 
 def absent(column: Column) -> NDArray[np.bool_]:
-    """Where a column is missing."""
+    """A mask of missing values."""
     if is_text(column):
         return np.array([value is None for value in column], dtype=np.bool_)
     return np.isnat(column) if is_time(column) else np.isnan(column)
 
 
-def _scale(transform: Mapping[str, Any], place: int, name: str, column: Column) -> Columns:
-    return {name: numbers(name, column) * transform["factor"][place] + transform["offset"][place]}
+def _scale(transform: Mapping[str, Any], index: int, name: str, column: Column) -> Columns:
+    return {name: numbers(name, column) * transform["factor"][index] + transform["offset"][index]}
 
 
-def _standardize(transform: Mapping[str, Any], place: int, name: str, column: Column) -> Columns:
-    return {name: (numbers(name, column) - transform["mean"][place]) / transform["scale"][place]}
+def _standardize(transform: Mapping[str, Any], index: int, name: str, column: Column) -> Columns:
+    return {name: (numbers(name, column) - transform["mean"][index]) / transform["scale"][index]}
 
 
 def _log(_: Mapping[str, Any], __: int, name: str, column: Column) -> Columns:
@@ -110,14 +108,14 @@ def _bucket(transform: Mapping[str, Any], _: int, name: str, column: Column) -> 
     return {name: np.where(np.isnan(values), np.nan, counted)}
 
 
-def _one_hot(transform: Mapping[str, Any], place: int, name: str, column: Column) -> Columns:
+def _one_hot(transform: Mapping[str, Any], index: int, name: str, column: Column) -> Columns:
     held = texts(name, column)
-    return {f"{name}={value}": (held == value).astype(np.float64) for value in transform["values"][place]}
+    return {f"{name}={value}": (held == value).astype(np.float64) for value in transform["values"][index]}
 
 
-def _ordinal(transform: Mapping[str, Any], place: int, name: str, column: Column) -> Columns:
-    places = {value: float(at) for at, value in enumerate(transform["values"][place])}
-    return {name: _coded(texts(name, column), places, float(transform["unknown"]))}
+def _ordinal(transform: Mapping[str, Any], index: int, name: str, column: Column) -> Columns:
+    codes = {value: float(at) for at, value in enumerate(transform["values"][index])}
+    return {name: _coded(texts(name, column), codes, float(transform["unknown"]))}
 
 
 def _hash(transform: Mapping[str, Any], _: int, name: str, column: Column) -> Columns:
@@ -126,18 +124,18 @@ def _hash(transform: Mapping[str, Any], _: int, name: str, column: Column) -> Co
     return {name: np.array(hashed, dtype=np.float64)}
 
 
-def _encode(transform: Mapping[str, Any], place: int, name: str, column: Column) -> Columns:
-    return {name: _coded(texts(name, column), transform["maps"][place], float(transform["default"][place]))}
+def _encode(transform: Mapping[str, Any], index: int, name: str, column: Column) -> Columns:
+    return {name: _coded(texts(name, column), transform["maps"][index], float(transform["default"][index]))}
 
 
 def _coded(column: Column, codes: Mapping[str, float], other: float) -> NDArray[np.float64]:
-    """The number of each text; missing stays missing."""
+    """The code of each text; missing stays missing."""
     return np.array([np.nan if text is None else codes.get(text, other) for text in column], dtype=np.float64)
 
 
 def _date_parts(transform: Mapping[str, Any], _: int, name: str, column: Column) -> Columns:
     if not is_time(column):
-        raise InvalidInputError(f"column {name!r} holds no times, which date_parts takes")
+        raise InvalidInputError(f"column {name!r} has no times, which date_parts needs")
     missing = np.isnat(column)
     return {
         f"{name}.{part}": np.where(missing, np.nan, _PARTS[part](np.where(missing, np.datetime64(0, "ns"), column)))
@@ -170,7 +168,7 @@ def _printed(values: NDArray[np.float64]) -> Column:
 
 
 def _parsed(text: str | None) -> float:
-    """What is no finite number is missing; Python alone would take underscores and spaces."""
+    """Parse a finite number, else missing; stricter than Python, which accepts underscores and spaces."""
     try:
         value = float("nan" if text is None or not text.isascii() or "_" in text or text != text.strip() else text)
     except ValueError:

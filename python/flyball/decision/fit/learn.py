@@ -1,8 +1,8 @@
-"""Learns from rows what transforms leave open, step by step: each step sees the columns as those before it leave them.
+"""Learns open parameters of transforms from rows, step by step: each step sees the output of those before it.
 
-A step is a transform as the deployment's document has it, less the parameters that are open, with what its author said about
-how to find them: `by` (impute, encode), `range` (scale), `quantiles` (bucket), `smoothing` (encode). NumPy alone; every
-choice among equals is by order, so that the same rows give the same parameters.
+A step is a transform as in the deployment's document, without its open parameters, and with the author's options for
+fitting: `by` (impute, encode), `range` (scale), `quantiles` (bucket), `smoothing` (encode). Uses only NumPy; ties are
+broken by order, so that the same rows give the same parameters.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CATEGORIES_MAX = 10_000
 SMOOTHING = 20.0
 UNKNOWN = -1.0
-# What fitting puts into a transform, by op; a transform that has the first of them is not open.
+# The fitted parameters by op; a transform that has the first of them is not open.
 FITTED_KEYS = {
     "impute": ("values",),
     "scale": ("factor", "offset"),
@@ -31,46 +31,46 @@ FITTED_KEYS = {
     "ordinal": ("values", "unknown"),
     "encode": ("maps", "default"),
 }
-# What only fitting reads; the deployment's document has none of it.
+# Options of fitting; the deployment's document has none of them.
 HOW_KEYS = ("by", "range", "quantiles", "smoothing")
 
 
 def is_open(step: Mapping[str, Any]) -> bool:
-    """Whether a step's parameters are still to be found."""
+    """Whether a step has open parameters."""
     keys = FITTED_KEYS.get(step["op"])
     return keys is not None and step.get(keys[0]) is None
 
 
 def fit_transforms(steps: Sequence[Mapping[str, Any]], columns: Columns, *, target: Column | None = None) -> Fitted:
-    """The parameters of every open step."""
+    """Fit the parameters of every open step."""
     rows = len(next(iter(columns.values()), ()))
     if not rows:
-        raise InvalidInputError("there are no rows to fit on")
+        raise InvalidInputError("no rows to fit on")
     found: list[dict[str, Any]] = []
     here = dict(columns)
-    for place, step in enumerate(steps):
+    for index, step in enumerate(steps):
         whole = dict(step)
         if step["op"] not in OPS:
-            raise InvalidInputError(f"transforms[{place}]: there is no transform {step['op']!r}")
+            raise InvalidInputError(f"transforms[{index}]: unknown transform {step['op']!r}")
         try:
             if is_open(step):
                 parameters = _learn(step, here, target)
-                found.append({"at": place, "op": step["op"], "of": list(step["of"]), **parameters})
+                found.append({"at": index, "op": step["op"], "of": list(step["of"]), **parameters})
                 whole |= parameters
             here = apply(whole, here)
         except InvalidInputError as error:
-            raise InvalidInputError(f"transforms[{place}]: {error.message}", next_step=error.next_step) from error
+            raise InvalidInputError(f"transforms[{index}]: {error.message}", next_step=error.next_step) from error
     return Fitted(rows, found)
 
 
 def complete(steps: Sequence[Mapping[str, Any]], fitted: Fitted) -> list[dict[str, Any]]:
-    """The steps as the deployment's document wants them: with what was fitted, without how."""
+    """The steps for the deployment's document: with fitted parameters, without fitting options."""
     whole = []
-    for place, step in enumerate(steps):
-        parameters = fitted.at(place, step["op"], list(step["of"])) if is_open(step) else {}
+    for index, step in enumerate(steps):
+        parameters = fitted.at(index, step["op"], list(step["of"])) if is_open(step) else {}
         if parameters is None:
             raise InvalidInputError(
-                f"transforms[{place}]: {step['op']} of {', '.join(step['of'])} was not fitted",
+                f"transforms[{index}]: {step['op']} of {', '.join(step['of'])} was not fitted",
                 next_step="fit it:  flyball fit SPEC --data rows.parquet",
             )
         whole.append({key: value for key, value in step.items() if key not in HOW_KEYS and value is not None} | parameters)
@@ -81,9 +81,7 @@ def _learn(step: Mapping[str, Any], columns: Columns, target: Column | None) -> 
     held = []
     for name in step["of"]:
         if name not in columns:
-            raise InvalidInputError(
-                f"there is no column {name!r} to fit on", next_step=f"columns here: {', '.join(columns)}"
-            )
+            raise InvalidInputError(f"no column {name!r} to fit on", next_step=f"columns: {', '.join(columns)}")
         held.append((name, columns[name]))
     if step["op"] == "encode":
         return _learn_encode(step, held, target)
@@ -101,7 +99,7 @@ def _stand_in(how: str | None, name: str, column: Column) -> Any:
     how = how or ("most_frequent" if is_text(column) else "median")
     there = column[~absent(column)]
     if not len(there):
-        raise InvalidInputError(f"column {name!r} is missing in every row", next_step="give the value that stands for it")
+        raise InvalidInputError(f"column {name!r} is missing in every row", next_step="give the replacement value")
     if how == "most_frequent":
         values, counts = np.unique(there.astype(str) if is_text(column) else there, return_counts=True)
         most = values[int(np.argmax(counts))]  # the first of equals, in order
@@ -111,7 +109,7 @@ def _stand_in(how: str | None, name: str, column: Column) -> Any:
         return float(np.mean(values))
     if how == "median":
         return float(np.median(values))
-    raise InvalidInputError(f"impute by {how!r}: allowed are mean, median and most_frequent")
+    raise InvalidInputError(f"impute by {how!r}; allowed: mean, median, most_frequent")
 
 
 def _learn_scale(step: Mapping[str, Any], held: Held) -> dict[str, Any]:
@@ -132,7 +130,7 @@ def _learn_standardize(_: Mapping[str, Any], held: Held) -> dict[str, Any]:
 
 
 def _or_one(spread: float) -> float:
-    """A column of one value alone is moved, not stretched."""
+    """1 for a column with a single value: it is shifted, not scaled."""
     return spread if spread > 0 else 1.0
 
 
@@ -148,7 +146,7 @@ def _there(name: str, column: Column) -> Column:
 
 def _learn_bucket(step: Mapping[str, Any], held: Held) -> dict[str, Any]:
     if len(held) != 1:
-        raise InvalidInputError("quantile edges are of one column; give each column its own bucket step")
+        raise InvalidInputError("quantiles need one column; give each column its own bucket step")
     count = step.get("quantiles")
     if type(count) is not int or not 2 <= count <= 1000:
         raise InvalidInputError(f"quantiles is {count!r}; allowed: 2 to 1000")
@@ -163,7 +161,7 @@ def _categories(name: str, column: Column) -> list[str]:
         raise InvalidInputError(f"column {name!r} is missing in every row")
     if len(values) > CATEGORIES_MAX:
         raise InvalidInputError(
-            f"column {name!r} has {len(values)} categories; {CATEGORIES_MAX} are allowed", next_step="hash it"
+            f"column {name!r} has {len(values)} categories; allowed: {CATEGORIES_MAX}", next_step="hash it"
         )
     return values
 
@@ -182,12 +180,12 @@ def _learn_encode(step: Mapping[str, Any], held: Held, target: Column | None) ->
     if by == "frequency":
         return {"maps": [_shares(name, column) for name, column in held], "default": [0.0] * len(held)}
     if by != "target":
-        raise InvalidInputError(f"encode by {by!r}: allowed are target and frequency")
+        raise InvalidInputError(f"encode by {by!r}; allowed: target, frequency")
     if target is None:
-        raise InvalidInputError("encoding by target needs to know which column is the target", next_step="add --target NAME")
+        raise InvalidInputError("encode by target needs the target column", next_step="add --target NAME")
     truth = numbers("the target", target)
     if not np.isfinite(truth).all():
-        raise InvalidInputError("the target is missing or infinite in some rows", next_step="leave those rows out")
+        raise InvalidInputError("the target is missing or infinite in some rows", next_step="remove those rows")
     smoothing = float(SMOOTHING if step.get("smoothing") is None else step["smoothing"])
     if smoothing < 0:
         raise InvalidInputError(f"smoothing is {smoothing:g}; allowed: 0 or more")
@@ -202,15 +200,15 @@ def _shares(name: str, column: Column) -> dict[str, float]:
 
 
 def _counts(name: str, column: Column) -> dict[str, int]:
-    places = dict.fromkeys(_categories(name, column), 0)
+    counts = dict.fromkeys(_categories(name, column), 0)
     for value in column:
         if value is not None:
-            places[value] += 1
-    return places
+            counts[value] += 1
+    return counts
 
 
 def _means(name: str, column: Column, truth: Column, mean: float, smoothing: float) -> dict[str, float]:
-    """The mean target of each category, drawn towards the mean of all as if `smoothing` rows of it had been seen too."""
+    """The mean target of each category, smoothed by `smoothing` extra rows with the overall mean."""
     counts, sums = _counts(name, column), dict.fromkeys(_categories(name, column), 0.0)
     for value, true in zip(column, truth, strict=True):
         if value is not None:

@@ -1,4 +1,4 @@
-"""MurmurHash3 (x86, 32 bits, seed 0), as the `hash` transform counts. Public-domain algorithm; scikit-learn has the same."""
+"""MurmurHash3 (x86, 32 bits, seed 0) of the `hash` transform. Public-domain algorithm; scikit-learn uses it, too."""
 
 from __future__ import annotations
 

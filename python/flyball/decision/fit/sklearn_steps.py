@@ -1,7 +1,7 @@
-"""Turns fitted scikit-learn steps into transforms with their parameters, and gives the columns in the model's order.
+"""Converts fitted scikit-learn steps to transforms with parameters, and gives the columns in the model's order.
 
-Steps are known by their names, so scikit-learn itself is not imported. What a transform could not repeat exactly for float64
-input is refused by name. A step outside this table is refused, never guessed.
+Steps are identified by class name, so scikit-learn is not imported. Steps that a transform cannot reproduce exactly for
+float64 input, and unknown steps, are refused by name.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ UNKNOWN = -1.0
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """Transforms as the deployment's document has them, and the columns that they leave, in the pipeline's order."""
+    """Transforms in the form of the deployment's document, and their output columns in the pipeline's order."""
 
     transforms: list[dict[str, Any]]
     columns: list[str]
@@ -33,24 +33,24 @@ def from_sklearn(steps: Any, fields: Sequence[str]) -> Translated:
     transforms: list[dict[str, Any]] = []
     wanted = getattr(steps, "n_features_in_", len(fields))
     if wanted != len(fields):
-        raise InvalidInputError(f"{_name(steps)} takes {wanted} columns; {len(fields)} were named")
-    return Translated(transforms, _take(steps, list(fields), transforms))
+        raise InvalidInputError(f"{_name(steps)} has {wanted} input columns; {len(fields)} were given")
+    return Translated(transforms, _convert(steps, list(fields), transforms))
 
 
-def _take(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
-    """Add a step's transforms to `out`; gives the names of the columns that it leaves."""
+def _convert(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
+    """Add a step's transforms to `out`; return the names of its output columns."""
     if step is None or step == "passthrough":
         return names
     if isinstance(step, str):
-        raise InvalidInputError(f"the step {step!r} is not known; 'passthrough' and 'drop' are")
-    take = _STEPS.get(_name(step)) if type(step).__module__.partition(".")[0] == "sklearn" else None
-    if take is None:
+        raise InvalidInputError(f"unknown step {step!r}; allowed: 'passthrough', 'drop'")
+    convert = _STEPS.get(_name(step)) if type(step).__module__.partition(".")[0] == "sklearn" else None
+    if convert is None:
         known = ", ".join(sorted(_STEPS))
         raise InvalidInputError(
-            f"{_name(step)} cannot be turned into transforms",
-            next_step=f"these can: {known}; leave the model itself out:  from_sklearn(pipeline[:-1], fields)",
+            f"{_name(step)} cannot be converted to transforms",
+            next_step=f"supported: {known}; pass the pipeline without its model:  from_sklearn(pipeline[:-1], fields)",
         )
-    return take(step, names, out)
+    return convert(step, names, out)
 
 
 def _name(step: Any) -> str:
@@ -76,24 +76,24 @@ def _floats(step: Any, values: Any) -> list[float]:
 
 def _pipeline(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
     for _, inner in step.steps:
-        names = _take(inner, names, out)
+        names = _convert(inner, names, out)
     return names
 
 
 def _column_transformer(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
     known = list(getattr(step, "feature_names_in_", names))
     branches = [(label, inner, _picked(step, chosen, known)) for label, inner, chosen in _fitted(step, "transformers_")]
-    branches = [(label, inner, places) for label, inner, places in branches if places and not _drops(inner)]
+    branches = [(label, inner, indexes) for label, inner, indexes in branches if indexes and not _drops(inner)]
     made: list[str] = []
     owners: dict[int, str] = {}
-    for label, inner, places in branches:
+    for label, inner, indexes in branches:
         before = len(out)
-        made += _take(inner, [names[place] for place in places], out)
-        for place in places:
-            # A transform takes its column's place, so a second branch would not find what it was fitted on.
-            if place in owners and (len(out) > before or owners[place]):
-                raise _refused(step, f"column {names[place]!r} goes into {owners[place] or label!r} and another branch")
-            owners[place] = label if len(out) > before else owners.get(place, "")
+        made += _convert(inner, [names[index] for index in indexes], out)
+        for index in indexes:
+            # A transform replaces its column, so a second branch would not find its input.
+            if index in owners and (len(out) > before or owners[index]):
+                raise _refused(step, f"column {names[index]!r} is used by {owners[index] or label!r} and another branch")
+            owners[index] = label if len(out) > before else owners.get(index, "")
     return made
 
 
@@ -102,16 +102,16 @@ def _drops(inner: Any) -> bool:
 
 
 def _picked(step: Any, chosen: Any, known: list[str]) -> list[int]:
-    """A branch's columns by place, from names, places, a slice or a mask."""
+    """The indexes of a branch's columns, from names, indexes, a slice or a mask."""
     if isinstance(chosen, str):
         chosen = [chosen]
     if isinstance(chosen, slice) and not isinstance(chosen.start, str) and not isinstance(chosen.stop, str):
         return list(range(len(known)))[chosen]
     if isinstance(chosen, slice) or callable(chosen):
-        raise _refused(step, "columns are chosen by a slice of names or a function; list them")
+        raise _refused(step, "columns are selected by a slice of names or a function; list them")
     listed = [chosen] if isinstance(chosen, int) else list(chosen)
     if listed and all(isinstance(one, bool | np.bool_) for one in listed):
-        return [place for place, there in enumerate(listed) if there]
+        return [index for index, selected in enumerate(listed) if selected]
     return [known.index(one) if isinstance(one, str) else int(one) for one in listed]
 
 
@@ -135,46 +135,46 @@ def _min_max(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str
 def _imputer(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
     statistics = _fitted(step, "statistics_")
     if not (step.missing_values is None or (isinstance(step.missing_values, float) and math.isnan(step.missing_values))):
-        raise _refused(step, f"missing_values is {step.missing_values!r}; only NaN and None are missing here")
+        raise _refused(step, f"missing_values is {step.missing_values!r}; allowed: NaN, None")
     values = [str(one) if isinstance(one, str) else _floats(step, [one])[0] for one in statistics]
     out.append({"op": "impute", "of": names, "values": values, "indicator": bool(step.add_indicator)})
     flagged = step.indicator_.features_ if step.add_indicator else []
-    return [*names, *(f"{names[int(place)]}=missing" for place in flagged)]
+    return [*names, *(f"{names[int(index)]}=missing" for index in flagged)]
 
 
 def _texts(step: Any, name: str, categories: Any, out: list[dict[str, Any]]) -> list[str]:
-    """Categories as texts: whole numbers are cast before, and what is missing gets a text of its own where it is one."""
+    """Categories as text: whole numbers are cast, and a missing category gets its own text."""
     there = [value for value in categories if not _is_missing(value)]
     if there and all(isinstance(value, bool | np.bool_ | int | np.integer | float | np.floating) for value in there):
         if not all(float(value).is_integer() for value in there):
-            raise _refused(step, f"the categories of {name!r} are numbers with a fraction; bin them before it")
+            raise _refused(step, f"the categories of {name!r} are fractional numbers; bin them first")
         out.append({"op": "cast", "of": [name], "to": "text"})
         there = [str(int(value)) for value in there]
     if not all(isinstance(value, str) for value in there):
-        raise _refused(step, f"the categories of {name!r} are neither all texts nor all whole numbers")
+        raise _refused(step, f"the categories of {name!r} are neither all text nor all whole numbers")
     if len(there) == len(categories):
         return [str(value) for value in there]
     if len(there) < len(categories) - 1:
-        raise _refused(step, f"{name!r} is missing in two ways, None and NaN; make them one")
-    out.append({"op": "impute", "of": [name], "values": [_stand_in(there)], "indicator": False})
-    return [*(str(value) for value in there), _stand_in(there)]  # missing is last, as scikit-learn sorts
+        raise _refused(step, f"{name!r} has both None and NaN; use one of them")
+    out.append({"op": "impute", "of": [name], "values": [_missing_text(there)], "indicator": False})
+    return [*(str(value) for value in there), _missing_text(there)]  # missing is last, as scikit-learn sorts
 
 
 def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float | np.floating) and math.isnan(value))
 
 
-def _stand_in(texts: Sequence[str]) -> str:
-    """What stands for a missing text: none of the others."""
+def _missing_text(texts: Sequence[str]) -> str:
+    """A text for missing values that is not a category."""
     return next(text for text in ("(missing)", "((missing))", "(((missing)))") if text not in texts)
 
 
 def _missing_as_other(names: list[str], values: list[list[str]], out: list[dict[str, Any]]) -> None:
-    """What was never missing when a step was fitted is to it another text that it does not know."""
+    """Impute columns that were never missing in fitting: the step treats a missing value as unknown."""
     filled = {name for step in out if step["op"] == "impute" for name in step["of"]}
     for name, texts in zip(names, values, strict=True):
         if name not in filled:
-            out.append({"op": "impute", "of": [name], "values": [_stand_in(texts)], "indicator": False})
+            out.append({"op": "impute", "of": [name], "values": [_missing_text(texts)], "indicator": False})
 
 
 def _values(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[list[str]]:
@@ -191,8 +191,8 @@ def _one_hot(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str
     return [
         f"{name}={value}"
         for name, listed, drop in zip(names, values, dropped, strict=True)
-        for place, value in enumerate(listed)
-        if place != drop
+        for index, value in enumerate(listed)
+        if index != drop
     ]
 
 
@@ -209,7 +209,7 @@ def _ordinal(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str
 
 
 def _ordinal_with_missing(step: Any, names: list[str], unknown: float, out: list[dict[str, Any]]) -> list[str]:
-    """Where missing is a category: NaN stays NaN, or has the code that the step gives it."""
+    """Ordinal encoding with a missing category: NaN stays NaN, or gets the step's code."""
     if _is_missing(step.encoded_missing_value):
         kept = [[value for value in values if not _is_missing(value)] for values in step.categories_]
         texts = [_texts(step, name, values, out) for name, values in zip(names, kept, strict=True)]
@@ -228,7 +228,7 @@ def _ordinal_with_missing(step: Any, names: list[str], unknown: float, out: list
 def _bins(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
     edges = _fitted(step, "bin_edges_")
     if step.encode != "ordinal":
-        raise _refused(step, f"encode is {step.encode!r}; only ordinal is taken")
+        raise _refused(step, f"encode is {step.encode!r}; allowed: 'ordinal'")
     for name, own in zip(names, edges, strict=True):
         out.append({"op": "bucket", "of": [name], "edges": _floats(step, own[1:-1])})
     return names
@@ -237,7 +237,7 @@ def _bins(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
 def _target(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[str]:
     encodings = _fitted(step, "encodings_")
     if step.target_type_ not in ("binary", "continuous"):
-        raise _refused(step, f"the target is {step.target_type_}; only binary and continuous ones are taken")
+        raise _refused(step, f"the target is {step.target_type_}; allowed: binary, continuous")
     values = [_texts(step, name, categories, out) for name, categories in zip(names, step.categories_, strict=True)]
     maps = [dict(zip(texts, _floats(step, encoded), strict=True)) for texts, encoded in zip(values, encodings, strict=True)]
     _missing_as_other(names, values, out)
@@ -264,7 +264,9 @@ def _function(step: Any, names: list[str], out: list[dict[str, Any]]) -> list[st
         return names
     op = {np.log1p: "log1p", np.log: "log"}.get(step.func)
     if op is None or step.kw_args:
-        raise _refused(step, f"{getattr(step.func, '__name__', step.func)} is not known; numpy.log1p and numpy.log are")
+        raise _refused(
+            step, f"{getattr(step.func, '__name__', step.func)} is not supported; allowed: numpy.log1p, numpy.log"
+        )
     out.append({"op": op, "of": names})
     return names
 

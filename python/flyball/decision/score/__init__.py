@@ -1,1 +1,1 @@
-"""The offline twin: files of rows through the same server and API."""
+"""Offline scoring: files of rows through the same server and API."""

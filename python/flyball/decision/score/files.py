@@ -1,6 +1,6 @@
-"""Files of rows in, the same rows with their decisions out: Parquet, CSV or JSON Lines, in the same order.
+"""Reads and writes files of rows with added columns: Parquet, CSV or JSON Lines, in the same order.
 
-Must not know decisions: a chunk is rows, and a result is a few cells more for each.
+Must not know decisions: a result is a few more cells for a row.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some rows of a file, in order; `batch` is what pyarrow read, where it did."""
+    """Some rows of a file, in order; `batch` is pyarrow's, for Parquet."""
 
     rows: list[dict[str, Any]]
     batch: Any = None
@@ -43,7 +43,7 @@ class RowsIn:
         self.schema: Any = self._file.schema_arrow if self._parquet else None
 
     def chunks(self, size: int) -> Iterator[Chunk]:
-        """All rows, so many at a time."""
+        """All rows, in chunks of `size`."""
         if self._parquet:
             for batch in self._file.iter_batches(batch_size=size):
                 yield Chunk(batch.to_pylist(), batch)
@@ -63,12 +63,12 @@ class RowsIn:
         if self._path.suffix.lower() == ".csv":
             with readable(self._path), open_text(self._path) as file:
                 return [name.strip() for name in next((cells for cells in csv.reader(file) if cells), [])]
-        # Lines may have different keys: every one is a column.
+        # Lines may have different keys: each is a column.
         return list(dict.fromkeys(name for record in self._file.pick(range(self.count)) for name in record.cells))
 
 
 class RowsOut(Protocol):
-    """A file that takes chunks with their results."""
+    """A writer of chunks with their results."""
 
     def write(self, chunk: Chunk, results: Sequence[dict[str, Any]]) -> None:
         """Add rows, each with its result."""
@@ -78,10 +78,10 @@ class RowsOut(Protocol):
 
 
 def open_out(path: Path, rows: RowsIn, added: dict[str, str]) -> RowsOut:
-    """A file by its suffix; `added` has the columns of results, and their kinds ("text" or "number")."""
+    """Open a file in the format of its suffix; `added` maps result columns to "text" or "number"."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise RefusedError(f"{path} is no file of rows by its name", next_step=f"rows go to {', '.join(SUFFIXES)}")
+        raise RefusedError(f"{path} has an unknown suffix", next_step=f"use one of {', '.join(SUFFIXES)}")
     try:
         if suffix == ".parquet":
             return _ParquetOut(path, rows, added)
@@ -118,7 +118,7 @@ class _JsonLinesOut:
 
 
 class _ParquetOut:
-    """The columns of the file that was read keep their types; those of other files are texts, as they were."""
+    """Columns of a Parquet input keep their types; those of other files are text."""
 
     def __init__(self, path: Path, rows: RowsIn, added: dict[str, str]) -> None:
         with needing("writing Parquet needs pyarrow", extra="rows"):
@@ -154,13 +154,13 @@ class _ParquetOut:
 
 
 def field_value(kind: str, value: Any) -> Any:
-    """A cell as a field of that type takes it over JSON; None where there is none. What does not fit stays as it is."""
+    """Convert a cell to a field's JSON value, None if it is missing; a value that does not fit stays as it is."""
     if isinstance(value, Untyped):
         return _typed(kind, str(value))
     if isinstance(value, float):
-        if math.isnan(value):  # how tables say that there is none
+        if math.isnan(value):  # missing, in tables
             return None
-        if math.isinf(value):  # JSON cannot say it; as a text it is refused by its field
+        if math.isinf(value):  # not representable in JSON; as text its field refuses it
             return str(value)
         return int(value) if kind == "int" and value.is_integer() else value
     return _cell(value)
@@ -178,7 +178,7 @@ def _typed(kind: str, text: str) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """A value of a table as text or number."""
+    """Convert a table's value to text or a number."""
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).isoformat()
     if isinstance(value, date):

@@ -1,6 +1,6 @@
-"""The offline twin: rows of a file through the very same server and API, chunk by chunk over several connections.
+"""Offline scoring: sends the rows of a file to a local server, in chunks over several connections.
 
-Windows are never written; features come with the rows. Must not know the command line.
+Windows are never written; rows have their features. Must not know the command line.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import json
 import os
 from collections import Counter
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flyball.decision.bulk_calls import DEADLINE_MS, QUEUE_WAIT_MS, in_order, patiently
+from flyball.decision.bulk_calls import DEADLINE_MS, QUEUE_WAIT_MS, in_order, retry_when_busy
 from flyball.decision.compile.bundle import bundle_of
 from flyball.decision.compile.columns import kinds
 from flyball.decision.local import LocalServer
@@ -35,14 +35,14 @@ ADDED = {
     "remedy": "text",
     "fault": "text",
 }
-"""The columns of results. Reasons are JSON; a row that was not decided has only its fault."""
+"""The result columns. Reasons are JSON; a row that was not decided has only its fault."""
 
 _CHUNK_ROWS = 256
 
 
 @dataclass(slots=True)
 class Scored:
-    """How many rows there were, and what became of them."""
+    """Counts of rows and results."""
 
     rows: int = 0
     faults: int = 0
@@ -57,11 +57,13 @@ def score_file(
     *,
     prefix: str = "",
     explain: bool = False,
-    told: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Scored:
-    """Decide every row of a file; `told` hears how many rows are done, of how many."""
+    """Decide every row of a file; `progress` gets (done, total)."""
     if target.exists() and source.exists() and target.samefile(source):
-        raise RefusedError(f"{target} holds the rows themselves", next_step="write elsewhere:  --out scored" + source.suffix)
+        raise RefusedError(
+            f"--out: {target} is the input file", next_step="give another file:  --out scored" + source.suffix
+        )
     checked = decision.check()
     rows = RowsIn(source)
     wanted = _wanted(decision, rows, source)
@@ -71,39 +73,39 @@ def score_file(
     bundle = bundle_of([checked.compiled], queue_wait_ms_max=QUEUE_WAIT_MS)
     server = LocalServer(bundle, offline=True, deadline_ms=DEADLINE_MS)
     try:
-        with _whole(target) as beside, closing(open_out(beside, rows, added)) as out:
-            ask = _Asking(server.client, decision.name, wanted, explain)
-            for chunk, decided in in_order(rows.chunks(_CHUNK_ROWS), ask):
+        with _atomically(target) as temporary, closing(open_out(temporary, rows, added)) as out:
+            call = _Call(server.client, decision.name, wanted, explain)
+            for chunk, decided in in_order(rows.chunks(_CHUNK_ROWS), call):
                 out.write(chunk, [_result(row, prefix, scored) for row in decided])
-                if told is not None:
-                    told(scored.rows, rows.count)
+                if progress is not None:
+                    progress(scored.rows, rows.count)
     finally:
         server.close()
     return scored
 
 
 @contextmanager
-def _whole(target: Path) -> Iterator[Path]:
-    """Where to write so that what has the target's name is whole, or what it was."""
-    beside = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
+def _atomically(target: Path) -> Iterator[Path]:
+    """A temporary path that replaces the target on success."""
+    temporary = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
     try:
-        yield beside
-        beside.replace(target)
+        yield temporary
+        temporary.replace(target)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asking:
+class _Call:
     client: Client
     decision: str
     wanted: dict[str, str]
     explain: bool
 
     def __call__(self, chunk: Chunk) -> list[DecidedRow]:
-        """A chunk's decisions."""
+        """Decide a chunk."""
         rows = [self._row(row) for row in chunk.rows]
-        return patiently(lambda: self.client.decide_rows(self.decision, rows, explain=self.explain))
+        return retry_when_busy(lambda: self.client.decide_rows(self.decision, rows, explain=self.explain))
 
     def _row(self, cells: dict[str, Any]) -> dict[str, Any]:
         values = {name: field_value(kind, cells.get(name)) for name, kind in self.wanted.items()}
@@ -114,13 +116,12 @@ def _result(row: DecidedRow, prefix: str, scored: Scored) -> dict[str, Any]:
     scored.rows += 1
     if row.decided is None:
         scored.faults += 1
-        told = str(row.fault).replace("\n", ";") if row.fault else "no answer"
-        return {f"{prefix}fault": told}
+        return {f"{prefix}fault": str(row.fault).replace("\n", ";") if row.fault else "no answer"}
     decided = row.decided
     scored.outcomes[decided.outcome] += 1
     remedy = decided.remedy
     scored.remedied += remedy is not None
-    reasons = [{key: value for key, value in _said(reason).items() if value is not None} for reason in decided.reasons]
+    reasons = [{key: value for key, value in asdict(reason).items() if value is not None} for reason in decided.reasons]
     result = {
         "outcome": decided.outcome,
         "band": decided.band,
@@ -132,12 +133,8 @@ def _result(row: DecidedRow, prefix: str, scored: Scored) -> dict[str, Any]:
     return {f"{prefix}{name}": value for name, value in result.items() if value is not None}
 
 
-def _said(reason: Any) -> dict[str, Any]:
-    return {"code": reason.code, "text": reason.text, "field": reason.field, "contribution": reason.contribution}
-
-
 def _wanted(decision: Decision, rows: RowsIn, source: Path) -> dict[str, str]:
-    """The columns that are sent, with their types: fields, and features that the file must bring along."""
+    """The columns to send, with their types: fields, and features that the file must have."""
     spec, typed = decision.spec, kinds(decision.spec)
     given = [name for name, feature in spec.features.items() if feature.compute is None]
     required = [name for name, part in spec.input.items() if part.required]
@@ -146,9 +143,9 @@ def _wanted(decision: Decision, rows: RowsIn, source: Path) -> dict[str, str]:
         features = [name for name in absent if name in spec.features]
         raise RefusedError(
             f"{source} has no column {', '.join(map(repr, absent))}",
-            next_step=f"features come with the rows: add {', '.join(features)} as of each row's time"
+            next_step=f"rows need their features: add {', '.join(features)} as of each row's time"
             if features
-            else "its columns are named as the input's fields",
+            else "name the columns after the input's fields",
         )
     return {name: kind for name, kind in typed.items() if name in rows.columns and (name in spec.input or name in given)}
 
@@ -157,6 +154,6 @@ def _refuse_clashes(rows: RowsIn, added: dict[str, str], source: Path) -> None:
     clash = [name for name in added if name in rows.columns]
     if clash:
         raise RefusedError(
-            f"{source} has a column {', '.join(map(repr, clash))} already",
-            next_step="name the new ones otherwise:  --prefix new_",
+            f"{source} already has a column {', '.join(map(repr, clash))}",
+            next_step="give the new columns a prefix:  --prefix new_",
         )

@@ -1,7 +1,7 @@
-"""What is wrong with a decision, at the line where its author wrote it, with the nearest name that would be right.
+"""Faults of a decision at the author's lines, with the nearest valid name.
 
-Faults come from the models (shape), from compiling (files, fitted parameters) and from the data plane's own checks; all
-become `LineFault`s here. Must not know what is checked.
+Faults come from the pydantic models (structure), from compiling (files, fitted parameters) and from the data plane's
+checks; all become `LineFault`s here. Must not know what is checked.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _PAGE = "see docs/reference/decision-spec.md for every key"
 
 
 class DecisionRefusedError(RefusedError):
-    """A decision that does not check; `faults` has all of its faults."""
+    """An invalid decision; `faults` has all its faults."""
 
     code = "decision_refused"
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a decision was written: its file and lines; a decision made in Python has neither."""
+    """A decision's file and lines; a decision made in Python has neither."""
 
     path: Path | None = None
     marked: Marked | None = None
@@ -47,13 +47,13 @@ class Origin:
         return str(self.path) if self.path else "the decision"
 
     def at(self, place: Place) -> str:
-        """File and line of a place, or of the nearest thing around it."""
+        """File and line of a place, or of the nearest part around it."""
         if self.path is None or self.marked is None:
             return "decision"
         return f"{self.path}:{self.marked.line(self._written(place))}"
 
     def _written(self, place: Place) -> Place:
-        """The same place as its author wrote it: compiled lists may be objects there, and shorthands have no keys."""
+        """The place in the author's file: compiled lists may be objects there, and shorthands have no keys."""
         here: Any = self.marked.value if self.marked else None
         found: list[str | int] = []
         for part in place:
@@ -71,20 +71,20 @@ class Origin:
 
 
 def refusal(origin: Origin, faults: Sequence[LineFault]) -> DecisionRefusedError:
-    """The error that tells all faults, in the order of their lines."""
+    """The error with all faults, in line order."""
     ordered = sorted(faults, key=lambda fault: (_line(fault.at), fault.path))
     count = f"{len(faults)} fault{'s' * (len(faults) != 1)}"
     return DecisionRefusedError(f"{origin} has {count}", faults=list(ordered), next_step=_PAGE)
 
 
-def fault_at(origin: Origin, place: Place, found: object, allowed: str, words: str | None = None) -> LineFault:
+def fault_at(origin: Origin, place: Place, found: object, allowed: str, text: str | None = None) -> LineFault:
     """One fault at a place of the author's document."""
-    told = words or (f"is {_shown(found)}; allowed: {allowed}" if found is not None else allowed)
-    return LineFault(path_of(place), _plain(found), allowed, origin.at(place), told)
+    text = text or (f"is {_shown(found)}; allowed: {allowed}" if found is not None else allowed)
+    return LineFault(path_of(place), _plain(found), allowed, origin.at(place), text)
 
 
 def shape_faults(origin: Origin, error: ValidationError, root: type[BaseModel]) -> list[LineFault]:
-    """What the models refuse."""
+    """Convert pydantic's errors."""
     faults = []
     for item in error.errors(include_url=False, include_context=True):
         place = tuple(part for part in item["loc"] if part != "[key]")
@@ -97,7 +97,7 @@ def _shape_fault(origin: Origin, place: Place, item: dict[str, Any], root: type[
     if kind == "extra_forbidden":
         known = _keys(_model_at(root, place[:-1]))
         return fault_at(
-            origin, place, item["input"], f"one of {', '.join(known)}", f"is no key here; {near(str(place[-1]), known)}"
+            origin, place, item["input"], f"one of {', '.join(known)}", f"unknown key; {near(str(place[-1]), known)}"
         )
     if kind == "missing":
         allowed = _description(root, place)
@@ -105,7 +105,7 @@ def _shape_fault(origin: Origin, place: Place, item: dict[str, Any], root: type[
     if kind == "not_allowed":
         allowed = str(item["ctx"]["allowed"])
     elif kind in ("model_type", "model_attributes_type", "dict_type"):
-        allowed = _object_words(root, place)
+        allowed = _object_text(root, place)
     elif kind == "list_type":
         allowed = "a list"
     elif kind in ("too_long", "too_short"):
@@ -120,18 +120,18 @@ def _shape_fault(origin: Origin, place: Place, item: dict[str, Any], root: type[
 def meaning_faults(
     origin: Origin, faults: Iterable[Fault], document: Mapping[str, Any], singular: str | None
 ) -> list[LineFault]:
-    """What the data plane's own checks say, at the author's lines. `singular` is the name of the only model."""
-    told = []
+    """Convert the data plane's faults to the author's lines. `singular` is the name of the only model."""
+    converted = []
     for fault in faults:
         place = _authors(place_of(fault.path), document, singular)
         found = fault.found
-        words = fault.allowed if found is None else f"is {_shown(found)}; allowed: {fault.allowed}"
-        told.append(LineFault(path_of(place), found, fault.allowed, origin.at(place), words))
-    return told
+        text = fault.allowed if found is None else f"is {_shown(found)}; allowed: {fault.allowed}"
+        converted.append(LineFault(path_of(place), found, fault.allowed, origin.at(place), text))
+    return converted
 
 
 def _authors(place: Place, document: Mapping[str, Any], singular: str | None) -> Place:
-    """A place of the document as its author would write it: `model` for the only one, `columns`, steps by name."""
+    """Convert a place of the document to the author's form: `model` for the only one, `columns`, steps by name."""
     match place:
         case ("models", name, *rest):
             before: Place = ("model",) if name == singular else ("models", name)
@@ -155,14 +155,14 @@ def _authors(place: Place, document: Mapping[str, Any], singular: str | None) ->
 
 
 def place_of(path: str) -> Place:
-    """`policy.rules[0].when` as its parts."""
+    """Split `policy.rules[0].when` into its parts."""
     return tuple(int(index) if index else key for index, key in _PARTS.findall(path))
 
 
 def near(wrong: str, known: Sequence[str]) -> str:
-    """The advice that ends the search."""
+    """A suggestion: the nearest known name, or all of them."""
     close = difflib.get_close_matches(wrong, known, n=1, cutoff=0.5)
-    return f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}" if known else "there are none"
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}" if known else "none are defined"
 
 
 def _line(at: str) -> int:
@@ -183,7 +183,7 @@ def _description(root: type[BaseModel], place: Place) -> str:
 
 
 def _choices(root: type[BaseModel], place: Place) -> list[str]:
-    """The words of which one may stand at a place; none where it holds something else."""
+    """The allowed words at a place; empty for other types."""
     owner = _model_at(root, place[:-1]) if place else None
     for name, field in owner.model_fields.items() if owner else ():
         if place[-1] in (name, field.alias) and get_origin(_bare(field.annotation)) is Literal:
@@ -191,13 +191,13 @@ def _choices(root: type[BaseModel], place: Place) -> list[str]:
     return []
 
 
-def _object_words(root: type[BaseModel], place: Place) -> str:
+def _object_text(root: type[BaseModel], place: Place) -> str:
     keys = _keys(_model_at(root, place))
     return f"an object of {', '.join(keys)}" if keys else "an object"
 
 
 def _model_at(root: type[BaseModel], place: Place) -> type[BaseModel] | None:
-    """The model that a place points into; None where it points at something else."""
+    """The pydantic model at a place; None if there is none."""
     here: Any = root
     for part in place:
         here = _bare(here)
@@ -222,7 +222,7 @@ def _bare(annotation: Any) -> Any:
 
 
 def _plain(value: object) -> object:
-    """What JSON can say of a value that stood there."""
+    """The value if it is valid JSON, else its repr."""
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What a decision reads: the fields that a caller sends, and the features that are looked up, counted or computed.
+"""Inputs of a decision: fields from the caller, and looked-up, windowed or computed features.
 
 Must not know transforms, models or rules.
 """
@@ -9,10 +9,10 @@ import difflib
 import math
 from typing import Annotated, Any, Literal
 
-from pydantic import Field as Words
+from pydantic import Field as Attr
 from pydantic import model_validator
 
-from flyball.decision.spec.parts import Key, Name, Number, Part, Path, Scalar, Switch, Text, Texts, words
+from flyball.decision.spec.parts import Key, Name, Number, Part, Path, Scalar, Switch, Text, Texts, optional
 from flyball.decision.spec.shorthand import WINDOW_ALLOWED, WholeMs, not_allowed, read_window
 from flyball.documents.faults import Allowed
 
@@ -21,26 +21,26 @@ FieldType = Annotated[
     Allowed("bool, int, float, string, category or time"),
 ]
 _REACTIONS = ("missing", "use_stale", "fault")
-_NO_TLS = "redis:// by a tunnel: rediss:// needs TLS, which sources of features do not have"
-_SOURCE_ALLOWED = "one of redis (its address), redis_env (the environment variable that has it) and store (a file)"
+_NO_TLS = "redis:// through a tunnel: feature sources do not support TLS (rediss://)"
+_SOURCE_ALLOWED = "one of redis (its address), redis_env (the environment variable with the address) and store (a file)"
 
 
 class Field(Part):
     """A field of the input. `amount: float` is short for `amount: {type: float}`."""
 
-    type: FieldType = Words(description="its type; `time` is an RFC 3339 string, or seconds since 1970")
-    required: Switch = Words(default=True, description="whether a caller must send it")
-    default: Scalar | None = words("replaces a missing value; `missing: -1` sets this and `required: false`")
-    min: Number | None = words("least value, of an int or float")
-    max: Number | None = words("largest value, of an int or float")
-    values: Texts | None = words("the values of a category")
-    values_file: Path | None = words("a text file with the values, one per line")
-    unknown: Annotated[str, Allowed("a text")] | None = words("replaces other values; without it they are refused")
-    length_max: Annotated[int, Words(ge=1, le=65_536), Allowed("a whole number, 1 to 65536")] = Words(
+    type: FieldType = Attr(description="its type; `time` is an RFC 3339 string, or seconds since 1970")
+    required: Switch = Attr(default=True, description="whether a caller must send it")
+    default: Scalar | None = optional("replaces a missing value; `missing: -1` sets this and `required: false`")
+    min: Number | None = optional("least value, of an int or float")
+    max: Number | None = optional("largest value, of an int or float")
+    values: Texts | None = optional("the values of a category")
+    values_file: Path | None = optional("a text file with the values, one per line")
+    unknown: Annotated[str, Allowed("a text")] | None = optional("replaces other values; without it they are refused")
+    length_max: Annotated[int, Attr(ge=1, le=65_536), Allowed("a whole number, 1 to 65536")] = Attr(
         default=1024, description="longest string, in bytes"
     )
-    key: Switch = Words(default=False, description="identifies the subject; requests stick to a variant by it")
-    pii: Switch = Words(default=False, description="personal data: never written to logs")
+    key: Switch = Attr(default=False, description="identifies the subject; requests stick to a variant by it")
+    pii: Switch = Attr(default=False, description="personal data: never written to logs")
 
     @model_validator(mode="before")
     @classmethod
@@ -50,7 +50,7 @@ class Field(Part):
         if isinstance(value, dict) and "missing" in value:
             parts = dict(value)
             if "default" in parts or "required" in parts:
-                raise not_allowed("missing alone, or required and default: missing says both")
+                raise not_allowed("either missing, or required and default: missing sets both")
             missing = parts.pop("missing")
             return {**parts, "required": False, **({} if missing is None else {"default": missing})}
         return value
@@ -65,14 +65,14 @@ class Field(Part):
 class Window(Part):
     """Past events of a key. Written `sum(amount) by card_id last 1h`."""
 
-    op: Annotated[Literal["count", "sum", "mean", "distinct"], Allowed("count, sum, mean or distinct")] = Words(
+    op: Annotated[Literal["count", "sum", "mean", "distinct"], Allowed("count, sum, mean or distinct")] = Attr(
         description="the aggregate"
     )
-    of: Name | None = words("the field to aggregate; none for count")
-    by: Name = Words(description="the field that is the key")
-    last: WholeMs = Words(description="how far back it looks")
-    current: Switch = Words(default=True, description="whether the present event counts")
-    source: Key | None = words("a redis source that replicas share; without it the window is this replica's own")
+    of: Name | None = optional("the field to aggregate; none for count")
+    by: Name = Attr(description="the field that is the key")
+    last: WholeMs = Attr(description="how far back it looks")
+    current: Switch = Attr(default=True, description="whether the present event counts")
+    source: Key | None = optional("a redis source that replicas share; without it the window is this replica's own")
 
     @model_validator(mode="before")
     @classmethod
@@ -112,29 +112,31 @@ class Reaction(Part):
 class Feature(Part):
     """A value that the caller does not send. Exactly one of window, lookup and compute is its source."""
 
-    window: Window | None = words("a windowed aggregate, `count() by card_id last 1h`")
-    lookup: Key | None = words("a record of a source, by the source's name; `redis://cards` is short for a source of redis")
-    key: Name | None = words("the field that is the record's key; of a lookup")
-    field: Text | None = words("the record's field; of a lookup, and by default the feature's own name")
-    compute: Annotated[str, Words(min_length=1, max_length=4096), Allowed("an expression")] | None = words(
+    window: Window | None = optional("a windowed aggregate, `count() by card_id last 1h`")
+    lookup: Key | None = optional(
+        "a record of a source, by the source's name; `redis://cards` is short for a source of redis"
+    )
+    key: Name | None = optional("the field that is the record's key; of a lookup")
+    field: Text | None = optional("the record's field; of a lookup, and by default the feature's own name")
+    compute: Annotated[str, Attr(min_length=1, max_length=4096), Allowed("an expression")] | None = optional(
         "an expression over fields and features before it"
     )
-    type: FieldType | None = words(
+    type: FieldType | None = optional(
         "its type; by default int for count and distinct, float for sum, mean and compute, string for a lookup"
     )
-    values: Texts | None = words("the values of a category")
-    values_file: Path | None = words("a text file with the values, one per line")
-    unknown: Annotated[str, Allowed("a text")] | None = words("replaces other values")
-    max_age: WholeMs | None = words("older values are stale")
-    on_missing: Reaction = Words(
+    values: Texts | None = optional("the values of a category")
+    values_file: Path | None = optional("a text file with the values, one per line")
+    unknown: Annotated[str, Allowed("a text")] | None = optional("replaces other values")
+    max_age: WholeMs | None = optional("older values are stale")
+    on_missing: Reaction = Attr(
         default=Reaction.model_validate("missing"),
         description="if there is none: `missing`, `use_stale`, `fault`, or a replacement value",
     )
-    on_stale: Reaction = Words(
+    on_stale: Reaction = Attr(
         default=Reaction.model_validate("missing"),
         description="if it is too old: `missing`, `use_stale`, `fault`, or a replacement value",
     )
-    on_error: Reaction = Words(
+    on_error: Reaction = Attr(
         default=Reaction.model_validate("missing"),
         description="if its source is down or slow: `missing`, `use_stale`, `fault`, or a replacement value",
     )
@@ -149,11 +151,11 @@ class Feature(Part):
     @model_validator(mode="after")
     def _one_origin(self) -> Feature:
         if [self.window, self.lookup, self.compute].count(None) != 2:
-            raise not_allowed("just one of window, lookup and compute")
+            raise not_allowed("exactly one of window, lookup and compute")
         if self.lookup is None and (self.key is not None or self.field is not None):
-            raise not_allowed("key and field beside a lookup only")
+            raise not_allowed("key and field only with lookup")
         if self.lookup is not None and self.key is None:
-            raise not_allowed("key beside lookup: the field whose value finds the record")
+            raise not_allowed("key with lookup: the field with the record's key")
         if self.values is not None and self.values_file is not None:
             raise not_allowed("values or values_file, not both")
         return self
@@ -162,9 +164,9 @@ class Feature(Part):
 class Cache(Part):
     """How long records of a source are cached."""
 
-    ttl: WholeMs = Words(default=WholeMs(60_000), description="how long a record is cached")
-    absent_ttl: WholeMs = Words(default=WholeMs(1000), description="the same for a missing key")
-    entries_max: Annotated[int, Words(ge=1, le=100_000_000), Allowed("a whole number, 1 to 100000000")] = Words(
+    ttl: WholeMs = Attr(default=WholeMs(60_000), description="how long a record is cached")
+    absent_ttl: WholeMs = Attr(default=WholeMs(1000), description="the same for a missing key")
+    entries_max: Annotated[int, Attr(ge=1, le=100_000_000), Allowed("a whole number, 1 to 100000000")] = Attr(
         default=100_000, description="maximum number of cached records"
     )
 
@@ -175,19 +177,19 @@ class Source(Part):
     redis: (
         Annotated[
             str,
-            Words(pattern=r"^(?:rediss?|unix|redis\+unix)://\S+$", max_length=1024),
+            Attr(pattern=r"^(?:rediss?|unix|redis\+unix)://\S+$", max_length=1024),
             Allowed("redis://HOST:PORT, without a password"),
         ]
         | None
-    ) = words("address of a Redis or Valkey, without a password")
+    ) = optional("address of a Redis or Valkey, without a password")
     redis_env: (
-        Annotated[str, Words(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"), Allowed("the name of an environment variable")]
+        Annotated[str, Attr(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"), Allowed("the name of an environment variable")]
         | None
-    ) = words("the environment variable that has the address, for one with a password")
-    store: Path | None = words("a file that `flyball features push` fills")
-    set: Key | None = words("the set of records; by default the source's name")
-    timeout: WholeMs = Words(default=WholeMs(5), description="longest wait for redis")
-    cache: Cache = Words(default=Cache(), description="an object: how long records are cached")
+    ) = optional("the environment variable that has the address, for one with a password")
+    store: Path | None = optional("a file that `flyball features push` fills")
+    set: Key | None = optional("the set of records; by default the source's name")
+    timeout: WholeMs = Attr(default=WholeMs(5), description="longest wait for redis")
+    cache: Cache = Attr(default=Cache(), description="an object: how long records are cached")
 
     @model_validator(mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""The models that a decision asks, the ways from their columns to a score, and which way a request takes.
+"""Models of a decision, variants that compute a score, and the route of a request.
 
 Must not know how a model is loaded.
 """
@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field as Words
+from pydantic import Field as Attr
 from pydantic import model_validator
 
-from flyball.decision.spec.parts import Columns, Digest, Key, Name, Number, Numbers, Part, Path, words
+from flyball.decision.spec.parts import Columns, Digest, Key, Name, Number, Numbers, Part, Path, optional
 from flyball.decision.spec.shorthand import ELEMENT_ALLOWED, not_allowed, read_element
 from flyball.documents.faults import Allowed
 
@@ -21,8 +21,8 @@ _COLUMNS_ALLOWED = '"from transforms", a list of columns in the model\'s order, 
 class Score(Part):
     """Which element of which output is the score. Written `probabilities[1]`."""
 
-    output: Annotated[str, Words(min_length=1, max_length=1024), Allowed(ELEMENT_ALLOWED)]
-    element: Annotated[int, Words(ge=0, le=2**31 - 1), Allowed(ELEMENT_ALLOWED)] = 0
+    output: Annotated[str, Attr(min_length=1, max_length=1024), Allowed(ELEMENT_ALLOWED)]
+    element: Annotated[int, Attr(ge=0, le=2**31 - 1), Allowed(ELEMENT_ALLOWED)] = 0
 
     @model_validator(mode="before")
     @classmethod
@@ -31,10 +31,10 @@ class Score(Part):
 
 
 class _File(Part):
-    """A file with its digest; written as its path alone where there is none."""
+    """A file with its digest; a path alone has no digest."""
 
-    path: Path = Words(description="the file")
-    digest: Digest | None = words("verified where it is given")
+    path: Path = Attr(description="the file")
+    digest: Digest | None = optional("verified if given")
 
     @model_validator(mode="before")
     @classmethod
@@ -49,63 +49,61 @@ class Trees(_File):
 class Linear(Part):
     """coefficient × (x − mean), for each column."""
 
-    coefficients: Numbers = Words(description="for each column")
-    means: Numbers = Words(description="for each column")
+    coefficients: Numbers = Attr(description="for each column")
+    means: Numbers = Attr(description="for each column")
 
 
 class Ablation(Part):
     """Each column in turn is set to its baseline, and the score's change is its contribution."""
 
-    baseline: Numbers = Words(description="for each column")
+    baseline: Numbers = Attr(description="for each column")
 
 
 class Explain(Part):
     """How a model's answers are explained. Exactly one of the keys."""
 
-    trees: Trees | None = words("by the trees themselves: the file that their conversion left")
-    linear: Linear | None = words("by coefficients")
-    ablation: Ablation | None = words("by leaving columns out, one by one")
+    trees: Trees | None = optional("by the trees themselves: the file that their conversion left")
+    linear: Linear | None = optional("by coefficients")
+    ablation: Ablation | None = optional("by leaving columns out, one by one")
 
     @model_validator(mode="after")
     def _one_way(self) -> Explain:
         if [self.trees, self.linear, self.ablation].count(None) != 2:
-            raise not_allowed("just one of trees, linear and ablation")
+            raise not_allowed("exactly one of trees, linear and ablation")
         return self
 
 
 class Tensor(Part):
     """An input tensor of the model, and the columns that it is made of."""
 
-    tensor: Annotated[str, Words(min_length=1, max_length=1024), Allowed("the name of an input tensor")] | None = None
+    tensor: Annotated[str, Attr(min_length=1, max_length=1024), Allowed("the name of an input tensor")] | None = None
     columns: Columns | None = None
 
 
 class Previous(_File):
     """The previous version, kept warm for the remedy `previous_version`: same columns, same score."""
 
-    path: Path = Words(description="the ONNX file")
+    path: Path = Attr(description="the ONNX file")
 
 
 class Model(Part):
     """An ONNX model, the columns that go in, and the element that comes out."""
 
-    path: Path = Words(
-        description="the ONNX file; or `ref`, NAME@VERSION of the registry that the decision is registered in"
-    )
-    digest: Digest | None = words("verified if given; without it the file is used as it is")
-    name: Key | None = words("its name in answers; by default the file's. Of `model` only")
-    columns: Annotated[list[Tensor], Words(min_length=1, max_length=256)] = Words(
+    path: Path = Attr(description="the ONNX file; or `ref`, NAME@VERSION of the registry that the decision is registered in")
+    digest: Digest | None = optional("verified if given; without it the file is used as it is")
+    name: Key | None = optional("its name in answers; by default the file's. Of `model` only")
+    columns: Annotated[list[Tensor], Attr(min_length=1, max_length=256)] = Attr(
         default=[Tensor()],
         description='"from transforms": all columns that transforms made, in order; or a list; or a list per tensor',
     )
-    score: Score = Words(description="which element of which output is the score, `probabilities[1]`")
-    explain: Explain | None = words("how its answers are explained; without it not at all")
-    previous: Previous | None = words("the version before, kept warm. Of `model` only")
+    score: Score = Attr(description="which element of which output is the score, `probabilities[1]`")
+    explain: Explain | None = optional("how its answers are explained; without it not at all")
+    previous: Previous | None = optional("the version before, kept warm. Of `model` only")
 
     @model_validator(mode="before")
     @classmethod
     def _ref(cls, value: Any) -> Any:
-        """A version of the registry stands where a path would: `register` pins it, and nothing else knows it."""
+        """Accept `ref`, a version in the registry, instead of a path: only `register` resolves it."""
         if not isinstance(value, dict) or "ref" not in value or "path" in value:
             return value
         return {"path": value["ref"], **{key: part for key, part in value.items() if key != "ref"}}
@@ -130,12 +128,12 @@ class Model(Part):
 
 
 class Variant(Part):
-    """A way to a score: one model, a chain, or an ensemble. `a: [x, y]` is a chain whose last model has the score."""
+    """Computes a score: one model, a chain, or an ensemble. `a: [x, y]` is a chain whose last model has the score."""
 
-    models: Annotated[list[Key], Words(min_length=1, max_length=16), Allowed("a list of 1 to 16 models")] = Words(
+    models: Annotated[list[Key], Attr(min_length=1, max_length=16), Allowed("a list of 1 to 16 models")] = Attr(
         description="in the order in which they run; a later one may use the column `NAME.score` of an earlier one"
     )
-    weights: Annotated[dict[Key, Number], Words(max_length=16)] | None = words(
+    weights: Annotated[dict[Key, Number], Attr(max_length=16)] | None = optional(
         "of each model's score in the sum; by default 1 for the last model"
     )
 
@@ -147,20 +145,20 @@ class Variant(Part):
         return {"models": value} if isinstance(value, list | tuple) else value
 
 
-_Share = Annotated[float, Words(ge=0, le=1, allow_inf_nan=False), Allowed("a share of requests, 0 to 1")]
+_Share = Annotated[float, Attr(ge=0, le=1, allow_inf_nan=False), Allowed("a share of requests, 0 to 1")]
 
 
 class Route(Part):
     """Which variant a request gets."""
 
-    split: Annotated[dict[Key, _Share], Words(max_length=16)] = Words(
+    split: Annotated[dict[Key, _Share], Attr(max_length=16)] = Attr(
         default={}, description="shares of requests for other variants than the first"
     )
-    sticky: Name | None = words("the field by which requests stick to their variant; by default the input's key")
-    shadow: Annotated[list[Key], Words(max_length=16), Allowed("a list of variants")] = Words(
+    sticky: Name | None = optional("the field by which requests stick to their variant; by default the input's key")
+    shadow: Annotated[list[Key], Attr(max_length=16), Allowed("a list of variants")] = Attr(
         default=[], description="variants that run as shadows and are never in the answer"
     )
-    fallback: Key | None = words("the variant of the remedy previous_version, kept warm")
+    fallback: Key | None = optional("the variant of the remedy previous_version, kept warm")
 
 
 Remedy = Literal["error", "shed", "retry", "rules", "previous_version", "outcome"]
@@ -171,10 +169,10 @@ _REJECT_ALLOWED = "error to answer with an error (the remedy has no other name),
 
 
 class Remedied(Part):
-    """What is done instead of failing."""
+    """The remedy for a kind of fault."""
 
     do: Remedy
-    outcome: Annotated[str, Words(min_length=1, max_length=128), Allowed("an outcome")] | None = None
+    outcome: Annotated[str, Attr(min_length=1, max_length=128), Allowed("an outcome")] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -183,33 +181,33 @@ class Remedied(Part):
             return {"do": "outcome", "outcome": value["outcome"]}
         if not isinstance(value, str) or not value:
             raise not_allowed(_REMEDY_ALLOWED)
-        if value == "reject":  # it reads as both: a request that is turned away, and the most usual name of an outcome
+        if value == "reject":  # ambiguous: a refused request, or the most common outcome
             raise not_allowed(_REJECT_ALLOWED)
         return {"do": value} if value in REMEDY_WORDS else {"do": "outcome", "outcome": value}
 
 
 def _remedy(description: str) -> Any:
-    return Words(default=Remedied.model_validate("error"), description=description)
+    return Attr(default=Remedied.model_validate("error"), description=description)
 
 
 class Remedies(Part):
     """What to do for each kind of fault; by default the caller gets an error (`error`)."""
 
-    model_unavailable: Remedied = _remedy("the model is not there, breaks or fails on this input")
+    model_unavailable: Remedied = _remedy("the model is not loaded, or fails on this input")
     timeout: Remedied = _remedy("the deadline would pass")
     queue_full: Remedied = _remedy("too many requests are waiting")
     feature_error: Remedied = _remedy("a feature's reaction is `fault`")
-    invalid_input: Remedied = _remedy("the input does not hold to the schema")
+    invalid_input: Remedied = _remedy("the input does not match the schema")
     guard_violated: Remedied = _remedy("an input or the score is outside its guard")
-    record_error: Remedied = _remedy("the record cannot be kept")
+    record_error: Remedied = _remedy("the record cannot be written")
 
 
 class Idempotency(Part):
     """How long a retry with the same key gets the same decision."""
 
-    window_s: Annotated[int, Words(ge=1, le=604_800), Allowed("a whole number, 1 to 604800")] = Words(
+    window_s: Annotated[int, Attr(ge=1, le=604_800), Allowed("a whole number, 1 to 604800")] = Attr(
         default=3600, description="how long a key is stored, in seconds"
     )
-    entries_max: Annotated[int, Words(ge=1, le=10_000_000), Allowed("a whole number, 1 to 10000000")] = Words(
+    entries_max: Annotated[int, Attr(ge=1, le=10_000_000), Allowed("a whole number, 1 to 10000000")] = Attr(
         default=100_000, description="maximum number of rows with stored answers; a key without an answer counts as one"
     )

@@ -1,6 +1,6 @@
-"""What the parts of a decision have in common: unknown keys are errors, texts are bounded, lists may be written as one.
+"""Common types of a spec's parts: unknown keys are errors, texts are bounded, one-item lists may be scalars.
 
-Must not know which parts there are.
+Must not know the parts.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from flyball.decision.spec.shorthand import not_allowed
 from flyball.documents.faults import Allowed
 
 ITEMS_MAX = 65_536
-NAME_ALLOWED = "1 to 64 of A-Z a-z 0-9 _ and not beginning with a digit: rules write it as it is"
+NAME_ALLOWED = "1 to 64 of A-Z a-z 0-9 _, not starting with a digit: rules use it as an identifier"
 _SCALAR_ALLOWED = "a text, a finite number, true or false"
 
 
 class Part(BaseModel):
-    """A part of what an author writes. Values are taken as they stand: no text for a number."""
+    """A part of a spec. Values are strict: no text for a number."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -31,21 +31,21 @@ def _scalar(value: object) -> object:
 
 
 def _listed(value: object) -> object:
-    """One thing, where a list of them may stand."""
+    """Wrap a scalar in a list."""
     return [value] if isinstance(value, bool | int | float | str) else value
 
 
 Scalar = Annotated[Any, BeforeValidator(_scalar)]
-"""A value of a field, as JSON has it."""
+"""A field's value, as in JSON."""
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,63}$"), Allowed(NAME_ALLOWED)]
 Key = Annotated[
     str,
     Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}$"),
-    Allowed("1 to 128 of A-Z a-z 0-9 . _ - and not beginning with a dot"),
+    Allowed("1 to 128 of A-Z a-z 0-9 . _ -, not starting with a dot"),
 ]
 Text = Annotated[str, Field(min_length=1, max_length=1024), Allowed("a text of 1 to 1024 characters")]
-Path = Annotated[str, Field(min_length=1, max_length=4096), Allowed("the path of a file, from the folder of this one")]
+Path = Annotated[str, Field(min_length=1, max_length=4096), Allowed("the path of a file, relative to this one's folder")]
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$"), Allowed('"sha256:" and 64 lower-case hex digits')]
 Number = Annotated[float, Field(allow_inf_nan=False), Allowed("a finite number")]
 Switch = Annotated[bool, Allowed("true or false")]
@@ -66,6 +66,6 @@ Columns = Annotated[
 ]
 
 
-def words(description: str, **more: Any) -> Any:
-    """A key with a default of None, and the words that the reference page has for it."""
+def optional(description: str, **more: Any) -> Any:
+    """An optional key, with its description for the reference page."""
     return Field(default=None, description=description, **more)

@@ -1,6 +1,6 @@
-"""The files that a decision names, one by one: the same decision with other paths to them.
+"""Replaces the paths in a decision.
 
-Must not know where they go: the caller says so for each.
+Must not know the new paths: the caller gives each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def with_paths(spec: Spec, move: Move) -> Spec:
-    """The same decision; `move` gives the new path for each that it names, by what the file is for."""
+    """A copy of the decision; `move` returns the new path of each file, given its use."""
     changes = {
         "input": _with_values(spec.input, move),
         "features": _with_values(spec.features, move),

@@ -1,30 +1,30 @@
-"""From a score to an outcome: guards, rules, bands and reasons, as their author writes them.
+"""The policy of a spec: guards, rules, bands and reasons.
 
-Expressions are texts here: they are read and typed by the data plane alone. Must not know models.
+Expressions are text here: only the data plane parses and checks them. Must not know models.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field as Words
+from pydantic import Field as Attr
 from pydantic import model_validator
 
-from flyball.decision.spec.parts import Key, Number, Part, Path, Switch, words
+from flyball.decision.spec.parts import Key, Number, Part, Path, Switch, optional
 from flyball.decision.spec.shorthand import BAND_ALLOWED, RANGE_ALLOWED, not_allowed, read_band, read_range
 from flyball.documents.faults import Allowed
 
-Outcome = Annotated[str, Words(min_length=1, max_length=128), Allowed("an outcome, 1 to 128 characters")]
-Code = Annotated[str, Words(min_length=1, max_length=64), Allowed("a code, 1 to 64 characters")]
-Expression = Annotated[str, Words(min_length=1, max_length=4096), Allowed("an expression of 1 to 4096 characters")]
-_Sentence = Annotated[str, Words(min_length=1, max_length=1024), Allowed("a text of 1 to 1024 characters")]
+Outcome = Annotated[str, Attr(min_length=1, max_length=128), Allowed("an outcome, 1 to 128 characters")]
+Code = Annotated[str, Attr(min_length=1, max_length=64), Allowed("a code, 1 to 64 characters")]
+Expression = Annotated[str, Attr(min_length=1, max_length=4096), Allowed("an expression of 1 to 4096 characters")]
+_Sentence = Annotated[str, Attr(min_length=1, max_length=1024), Allowed("a text of 1 to 1024 characters")]
 
 
 class Range(Part):
     """A range that includes both ends. Written `0..1`, `0..` or `..1`."""
 
-    min: Number | None = words("least value")
-    max: Number | None = words("largest value")
+    min: Number | None = optional("least value")
+    max: Number | None = optional("largest value")
 
     @model_validator(mode="before")
     @classmethod
@@ -43,14 +43,14 @@ class Range(Part):
 class Rule(Part):
     """If an expression is true: an outcome, a reason or both."""
 
-    when: Expression = Words(description="over fields and features; `has(x)` is false if x is missing")
-    then: Outcome | None = words("the outcome; without it the rule gives its reason only")
-    reason: Code | None = words("the code of its reason")
-    priority: Annotated[int, Words(ge=-1_000_000, le=1_000_000), Allowed("a whole number, -1000000 to 1000000")] = Words(
+    when: Expression = Attr(description="over fields and features; `has(x)` is false if x is missing")
+    then: Outcome | None = optional("the outcome; without it the rule gives its reason only")
+    reason: Code | None = optional("the code of its reason")
+    priority: Annotated[int, Attr(ge=-1_000_000, le=1_000_000), Allowed("a whole number, -1000000 to 1000000")] = Attr(
         default=0, description="higher first"
     )
-    final: Switch = Words(default=False, description="decides alone, also for a milder outcome")
-    missing: Switch = Words(default=False, description="value of an unknown condition")
+    final: Switch = Attr(default=False, description="decides alone, also for a milder outcome")
+    missing: Switch = Attr(default=False, description="value of an unknown condition")
 
     @model_validator(mode="after")
     def _does_something(self) -> Rule:
@@ -62,9 +62,9 @@ class Rule(Part):
 class Band(Part):
     """A range of scores, including `at_least` and excluding `below`. Written `< 0.30`, `>= 0.80` or `0.30..0.80`."""
 
-    at_least: Number | None = words("the lower end; without it where another band ends, else without end")
-    below: Number | None = words("the upper end; without it where another band begins, else without end")
-    outcome: Outcome | None = words("the outcome; by default the band's name")
+    at_least: Number | None = optional("the lower end; without it where another band ends, else without end")
+    below: Number | None = optional("the upper end; without it where another band begins, else without end")
+    outcome: Outcome | None = optional("the outcome; by default the band's name")
 
     @model_validator(mode="before")
     @classmethod
@@ -83,40 +83,40 @@ class Band(Part):
         return self
 
 
-Bands = Annotated[dict[Key, Band], Words(min_length=1, max_length=64)]
+Bands = Annotated[dict[Key, Band], Attr(min_length=1, max_length=64)]
 
 
 class Segment(Part):
     """Other bands if an expression is true; the first matching segment counts."""
 
-    when: Expression = Words(description="over fields and features")
-    bands: Bands = Words(description="an object: each band's range of scores")
+    when: Expression = Attr(description="over fields and features")
+    bands: Bands = Attr(description="an object: each band's range of scores")
 
 
 class KillSwitch(Part):
     """While it is set, every decision has this outcome and no model runs."""
 
-    outcome: Outcome = Words(description="the outcome")
-    reason: Code = Words(description="the code of its reason")
+    outcome: Outcome = Attr(description="the outcome")
+    reason: Code = Attr(description="the code of its reason")
 
 
 class Reasons(Part):
     """The reasons in an answer."""
 
-    source: Annotated[Literal["contributions", "rules"], Allowed("contributions or rules")] = Words(
+    source: Annotated[Literal["contributions", "rules"], Allowed("contributions or rules")] = Attr(
         default="contributions", alias="from", description="contributions of the model beside those of rules; or rules alone"
     )
-    when: Annotated[Literal["adverse", "asked", "always", "never"], Allowed("adverse, asked, always or never")] = Words(
+    when: Annotated[Literal["adverse", "asked", "always", "never"], Allowed("adverse, asked, always or never")] = Attr(
         default="adverse", description="when the model is explained; adverse: on adverse outcomes, and on request"
     )
-    most: Annotated[int, Words(ge=0, le=64), Allowed("a whole number, 0 to 64")] = Words(
+    most: Annotated[int, Attr(ge=0, le=64), Allowed("a whole number, 0 to 64")] = Attr(
         default=4, description="maximum number of reasons in an answer"
     )
-    texts: Annotated[dict[Code, _Sentence], Words(max_length=10_000)] = Words(
+    texts: Annotated[dict[Code, _Sentence], Attr(max_length=10_000)] = Attr(
         default={}, description="the text of each code; or the path of a CSV file with the columns code, text and field"
     )
-    texts_file: Path | None = words("the CSV file, where texts are given beside it")
-    codes: Annotated[dict[str, Code], Words(max_length=10_000)] = Words(
+    texts_file: Path | None = optional("the CSV file, where texts are given beside it")
+    codes: Annotated[dict[str, Code], Attr(max_length=10_000)] = Attr(
         default={}, description="the code of each field or feature, for reasons from the model; by default its name"
     )
 
@@ -132,35 +132,35 @@ class Reasons(Part):
 class Policy(Part):
     """Guards, rules and bands; of the outcomes that they give, the most severe counts."""
 
-    guard: Annotated[dict[str, Range], Words(max_length=256)] = Words(
+    guard: Annotated[dict[str, Range], Attr(max_length=256)] = Attr(
         default={},
         description="the allowed range of `score`, a field or a feature; a number that is not finite is never allowed",
     )
-    rules: Annotated[list[Rule], Words(max_length=1000)] = Words(default=[], description="a list of rules")
-    bands: Bands = Words(
+    rules: Annotated[list[Rule], Attr(max_length=1000)] = Attr(default=[], description="a list of rules")
+    bands: Bands = Attr(
         default={}, description="an object: each band's range of scores, from mild to severe; none without a model"
     )
-    segments: Annotated[list[Segment], Words(max_length=100)] = Words(
+    segments: Annotated[list[Segment], Attr(max_length=100)] = Attr(
         default=[], description="a list: other bands under a condition"
     )
-    outcomes: Annotated[list[Outcome], Words(min_length=1, max_length=64)] | None = words(
+    outcomes: Annotated[list[Outcome], Attr(min_length=1, max_length=64)] | None = optional(
         "all outcomes, from mild to severe; by default those of the bands, in the order in which they are written"
     )
-    adverse: Annotated[list[Outcome], Words(max_length=64)] | None = words(
+    adverse: Annotated[list[Outcome], Attr(max_length=64)] | None = optional(
         "outcomes that owe their subject reasons; by default the most severe one"
     )
-    kill_switch: KillSwitch | None = words("an object: every decision has this outcome, and no model is run")
-    reasons: Reasons = Words(default=Reasons(), description="an object: the reasons in an answer")
-    shadow: Policy | None = words("another policy, evaluated as a shadow and never in the answer")
+    kill_switch: KillSwitch | None = optional("an object: every decision has this outcome, and no model is run")
+    reasons: Reasons = Attr(default=Reasons(), description="an object: the reasons in an answer")
+    shadow: Policy | None = optional("another policy, evaluated as a shadow and never in the answer")
 
     @model_validator(mode="after")
-    def _order_is_told(self) -> Policy:
-        """Bands that do not rise may mean that low scores are the severe ones, or nothing at all: their author must say."""
+    def _order_is_defined(self) -> Policy:
+        """Bands in falling order are ambiguous: low scores may be the severe ones, or it may be a mistake."""
         if not self.bands and self.outcomes is None:
             raise not_allowed("bands; or `outcomes:` from mild to severe, for a decision without a model")
         ends = [band.below if band.at_least is None else band.at_least for band in self.bands.values()]
         rising = [end for end in ends if end is not None]
         if self.outcomes is None and rising != sorted(rising):
-            told = ", ".join(dict.fromkeys(band.outcome or name for name, band in self.bands.items()))
-            raise not_allowed(f"bands from low scores to high, or `outcomes:` with {told} from mild to severe")
+            names = ", ".join(dict.fromkeys(band.outcome or name for name, band in self.bands.items()))
+            raise not_allowed(f"bands from low scores to high, or `outcomes:` with {names} from mild to severe")
         return self

@@ -1,4 +1,4 @@
-"""Reads a decision from its YAML (or JSON) file. All faults of its shape are told at once, each with its line."""
+"""Reads a decision from a YAML or JSON file. Reports all structural faults at once, each with its line."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _BYTES_MAX = 1024 * 1024
 
 
 def read_spec(path: Path) -> tuple[Spec, Origin]:
-    """A decision from its file, and where each part of it stands."""
+    """Read a decision and its origin from a file."""
     return read_text(_text(path), path)
 
 
 def read_text(text: str, path: Path) -> tuple[Spec, Origin]:
-    """The same from text that stands, or would stand, in a file."""
+    """Read a decision from text; `path` is for messages."""
     try:
         marked = read_marked(text)
     except BrokenYamlError as error:
@@ -32,13 +32,13 @@ def read_text(text: str, path: Path) -> tuple[Spec, Origin]:
         where = Origin(path, Marked())
         raise refusal(where, [fault_at(where, (), None, "a YAML document", "is nested too deeply")]) from error
     origin = Origin(path, marked)
-    return made(marked.value, origin), origin
+    return validated(marked.value, origin), origin
 
 
-def made(value: Any, origin: Origin) -> Spec:
-    """The checked object; raises with every fault of its shape."""
+def validated(value: Any, origin: Origin) -> Spec:
+    """Validate the structure; raises with every fault."""
     problems = origin.marked.problems if origin.marked else []
-    faults = [LineFault(path_of(place), None, "once", f"{origin.path}:{line}", words) for place, line, words in problems]
+    faults = [LineFault(path_of(place), None, "once", f"{origin.path}:{line}", text) for place, line, text in problems]
     try:
         spec = Spec.model_validate(value)
     except ValidationError as error:
@@ -55,12 +55,12 @@ def _text(path: Path) -> str:
         with path.open("rb") as file:
             raw = file.read(_BYTES_MAX + 1)
         if len(raw) > _BYTES_MAX:
-            raise DecisionRefusedError(f"{path} is larger than 1 MiB, which no decision needs")
-        # JSON indented with tabs is JSON, but no YAML; within JSON's strings a tab cannot stand.
+            raise DecisionRefusedError(f"{path} is larger than 1 MiB")
+        # JSON may be indented with tabs, YAML may not; JSON strings cannot contain a tab.
         return raw.decode().replace("\t", " ") if path.suffix == ".json" else raw.decode()
     except OSError as error:
         raise DecisionRefusedError(
-            f"cannot read {path}: {error.strerror}", next_step="name the decision's YAML file"
+            f"cannot read {path}: {error.strerror}", next_step="give the decision's YAML file"
         ) from error
     except UnicodeDecodeError as error:
         raise DecisionRefusedError(f"{path} is not text in UTF-8: {error.reason} at byte {error.start}") from error

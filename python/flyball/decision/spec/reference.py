@@ -158,8 +158,8 @@ def render() -> str:
 
 def _section(title: str, model: type[BaseModel], note: str | None) -> str:
     rows = [_row(field.alias or name, field) for name, field in model.model_fields.items()]
-    words = "\n\n".join(part for part in (model.__doc__, note) if part)
-    return f"{title}\n\n{words}\n\n| key | default | allowed | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
+    text = "\n\n".join(part for part in (model.__doc__, note) if part)
+    return f"{title}\n\n{text}\n\n| key | default | allowed | meaning |\n|---|---|---|---|\n" + "\n".join(rows) + "\n"
 
 
 def _row(key: str, field: FieldInfo) -> str:
@@ -182,18 +182,18 @@ def _allowed(field: FieldInfo) -> str:
     for mark in field.metadata:
         if isinstance(mark, Allowed):
             return mark.text
-    return _words(field.annotation)
+    return _allowed_text(field.annotation)
 
 
-def _words(annotation: Any) -> str:
-    """What a type allows, where no mark of the field says so."""
+def _allowed_text(annotation: Any) -> str:
+    """The allowed values of a type, for fields without their own."""
     if isinstance(annotation, type) and issubclass(annotation, Duration | Rate):
         return annotation.ALLOWED
     for part in get_args(annotation):
         if isinstance(part, Allowed):
             return part.text
-        if words := _words(part):
-            return f"names: {words}" if get_origin(annotation) is dict else words
+        if text := _allowed_text(part):
+            return f"names: {text}" if get_origin(annotation) is dict else text
     return ""
 
 

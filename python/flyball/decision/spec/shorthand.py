@@ -1,6 +1,6 @@
-"""The small languages that authors of decisions write: durations, rates, ranges, windows, output elements.
+"""Parses the shorthands of specs: durations, rates, ranges, windows, output elements.
 
-Each reader takes text and gives a plain value, or says what would be allowed. Must not know the document.
+Each parser returns a plain value, or raises with what is allowed. Must not know the document.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _WINDOW = re.compile(
 )
 _ELEMENT = re.compile(r"\s*([^\[\]]+?)\s*(?:\[\s*(\d{1,9})\s*\])?\s*", re.ASCII)
 
-DURATION_ALLOWED = 'a duration of at most 366 days with its unit, say "20ms", "1.5s", "10m", "1h" or "7d"'
-RATE_ALLOWED = 'requests a second, above 0, say "2000/s"'
-RANGE_ALLOWED = 'a range with its lower end first, say "0..1", "0.." or "..1"'
-BAND_ALLOWED = 'a range of scores, "< 0.30", ">= 0.80" or "0.30..0.80" (the lower end is in it, the upper is not)'
+DURATION_ALLOWED = 'a duration of at most 366 days with its unit, such as "20ms", "1.5s", "10m", "1h" or "7d"'
+RATE_ALLOWED = 'requests per second, above 0, such as "2000/s"'
+RANGE_ALLOWED = 'a range with its lower end first, such as "0..1", "0.." or "..1"'
+BAND_ALLOWED = 'a range of scores, "< 0.30", ">= 0.80" or "0.30..0.80" (including the lower end, excluding the upper)'
 WINDOW_ALLOWED = (
     '"count() by KEY last 1h", or sum, mean or distinct of a field: "sum(amount) by card_id last 1h"; '
     '"excluding current" may follow, and "in SOURCE"'
 )
-ELEMENT_ALLOWED = 'an output of the model and the element that is the score, say "probabilities[1]"'
+ELEMENT_ALLOWED = 'an output of the model and the element that is the score, such as "probabilities[1]"'
 
 
 def not_allowed(allowed: str) -> PydanticCustomError:
-    """What `flyball.documents.faults` tells as `allowed: …`."""
+    """An error that `flyball.documents.faults` reports as `allowed: …`."""
     return PydanticCustomError("not_allowed", "{allowed}", {"allowed": allowed})
 
 
 class _Figure(float):
-    """A number that is written with its unit. It is read from text, or taken as it is where it is one already."""
+    """A number written with its unit."""
 
     ALLOWED = ""
 
@@ -71,7 +71,7 @@ class Duration(_Figure):
 
     @classmethod
     def read(cls, value: object) -> Duration:
-        """From text or a `timedelta`; a bare number has no unit and is refused."""
+        """Parse text or a `timedelta`; a bare number has no unit and is refused."""
         if isinstance(value, Duration):
             return value
         if isinstance(value, timedelta):
@@ -85,7 +85,7 @@ class Duration(_Figure):
         return cls(length_ms)
 
     def __str__(self) -> str:
-        """In the largest unit that has it as a whole number."""
+        """In the largest unit in which it is a whole number."""
         for unit in _WRITTEN:
             count = float(self) / _UNITS_MS[unit]
             if abs(count - round(count)) < 1e-9 and round(count) > 0:
@@ -96,13 +96,13 @@ class Duration(_Figure):
 
 
 class WholeMs(Duration):
-    """A duration of at least a millisecond, and a whole number of them."""
+    """A duration in whole milliseconds, at least 1."""
 
     ALLOWED = f"{DURATION_ALLOWED}; at least 1ms, and whole milliseconds"
 
     @classmethod
     def read(cls, value: object) -> WholeMs:
-        """As `Duration`, for what the data plane counts in milliseconds."""
+        """Parse like `Duration`."""
         try:
             length_ms = round(Duration.read(value), 6)
         except PydanticCustomError as error:
@@ -118,13 +118,13 @@ class WholeMs(Duration):
 
 
 class Rate(_Figure):
-    """Requests a second, written "2000/s"."""
+    """Requests per second, written "2000/s"."""
 
     ALLOWED = RATE_ALLOWED
 
     @classmethod
     def read(cls, value: object) -> Rate:
-        """From text; a bare number has no unit and is refused."""
+        """Parse text; a bare number has no unit and is refused."""
         if isinstance(value, Rate):
             return value
         match = _RATE.fullmatch(value) if isinstance(value, str) else None
@@ -140,7 +140,7 @@ class Rate(_Figure):
 
 
 def read_range(text: str) -> dict[str, float]:
-    """`0..1` as {"min": 0, "max": 1}; an end that is left out is not there."""
+    """Parse `0..1` as {"min": 0, "max": 1}; either end may be omitted."""
     match = _RANGE.fullmatch(text)
     if match is None or not (match[1] or match[2]):
         raise not_allowed(RANGE_ALLOWED)
@@ -151,7 +151,7 @@ def read_range(text: str) -> dict[str, float]:
 
 
 def read_band(text: str) -> dict[str, float]:
-    """`< 0.30` as {"below": 0.3}, `>= 0.80` as {"at_least": 0.8}, `0.3..0.8` as both."""
+    """Parse `< 0.30` as {"below": 0.3}, `>= 0.80` as {"at_least": 0.8}, `0.3..0.8` as both."""
     if match := _BOUND.fullmatch(text):
         return {"below" if match[1] == "<" else "at_least": float(match[2])}
     match = _RANGE.fullmatch(text)
@@ -161,7 +161,7 @@ def read_band(text: str) -> dict[str, float]:
 
 
 def read_window(text: str) -> dict[str, object]:
-    """`sum(amount) by card_id last 1h excluding current` as its parts."""
+    """Parse `sum(amount) by card_id last 1h excluding current` into its parts."""
     match = _WINDOW.fullmatch(text)
     if match is None:
         raise not_allowed(WINDOW_ALLOWED)
@@ -174,7 +174,7 @@ def read_window(text: str) -> dict[str, object]:
 
 
 def read_element(text: str) -> dict[str, object]:
-    """`probabilities[1]` as {"output": "probabilities", "element": 1}."""
+    """Parse `probabilities[1]` as {"output": "probabilities", "element": 1}."""
     match = _ELEMENT.fullmatch(text)
     if match is None:
         raise not_allowed(ELEMENT_ALLOWED)

@@ -1,17 +1,17 @@
-"""Steps from values to columns, as their author writes them: one key that names the step, and what it takes.
+"""Transforms of a spec: each is one key with the step's name, and its parameters.
 
-`- log1p: amount` is short for `- log1p: {of: [amount]}`. Parameters that are left out come from the fitted file.
-Must not know where fitted parameters lie.
+`- log1p: amount` is short for `- log1p: {of: [amount]}`. Omitted parameters come from the fitted file. Must not know
+that file.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field as Words
+from pydantic import Field as Attr
 from pydantic import model_validator
 
-from flyball.decision.spec.parts import ITEMS_MAX, Columns, Number, Numbers, Part, Scalar, Switch, Texts, words
+from flyball.decision.spec.parts import ITEMS_MAX, Columns, Number, Numbers, Part, Scalar, Switch, Texts, optional
 from flyball.decision.spec.shorthand import not_allowed
 from flyball.documents.faults import Allowed
 
@@ -19,9 +19,9 @@ _VALUES_ALLOWED = "a list of texts for one column, or a list of such lists, one 
 
 
 class Step(Part):
-    """What every step has: its input columns."""
+    """Keys of every step: its input columns."""
 
-    of: Columns = Words(description="its input columns; the result replaces them")
+    of: Columns = Attr(description="its input columns; the result replaces them")
 
     @model_validator(mode="before")
     @classmethod
@@ -31,11 +31,11 @@ class Step(Part):
     def _for_each(self, *lists: list[Any] | None) -> None:
         for given in lists:
             if given is not None and len(given) != len(self.of):
-                raise not_allowed(f"as many parameters as columns, which are {len(self.of)}")
+                raise not_allowed(f"one parameter for each of the {len(self.of)} columns")
 
 
 class _Categories(Step):
-    values: Annotated[list[Texts], Words(max_length=4096)] | None = words(
+    values: Annotated[list[Texts], Attr(max_length=4096)] | None = optional(
         "the values of each column, in order; by default the fitted ones, else those of its field"
     )
 
@@ -58,11 +58,11 @@ class _Categories(Step):
 class Impute(Step):
     """Replaces missing values."""
 
-    values: Annotated[list[Scalar], Words(max_length=4096)] | None = words(
+    values: Annotated[list[Scalar], Attr(max_length=4096)] | None = optional(
         "the value of each column; by default the fitted ones"
     )
-    indicator: Switch = Words(default=False, description="add a column `x=missing`, 0 or 1")
-    by: Annotated[Literal["mean", "median", "most_frequent"], Allowed("mean, median or most_frequent")] | None = words(
+    indicator: Switch = Attr(default=False, description="add a column `x=missing`, 0 or 1")
+    by: Annotated[Literal["mean", "median", "most_frequent"], Allowed("mean, median or most_frequent")] | None = optional(
         "how `flyball fit` finds them; by default median, of texts most_frequent"
     )
 
@@ -82,7 +82,7 @@ class Impute(Step):
 class Cast(Step):
     """Converts to another type."""
 
-    to: Annotated[Literal["float", "int", "bool", "text"], Allowed("float, int, bool or text")] = Words(
+    to: Annotated[Literal["float", "int", "bool", "text"], Allowed("float, int, bool or text")] = Attr(
         description="the type; int rounds towards zero"
     )
 
@@ -90,9 +90,9 @@ class Cast(Step):
 class Scale(Step):
     """x × factor + offset, as MinMaxScaler does it."""
 
-    factor: Numbers | None = words("for each column; by default the fitted ones")
-    offset: Numbers | None = words("for each column; by default the fitted ones")
-    range: Annotated[Numbers, Words(min_length=2, max_length=2)] | None = words(
+    factor: Numbers | None = optional("for each column; by default the fitted ones")
+    offset: Numbers | None = optional("for each column; by default the fitted ones")
+    range: Annotated[Numbers, Attr(min_length=2, max_length=2)] | None = optional(
         "what `flyball fit` scales to; by default [0, 1]"
     )
 
@@ -107,8 +107,8 @@ class Scale(Step):
 class Standardize(Step):
     """(x − mean) / scale, as StandardScaler does it."""
 
-    mean: Numbers | None = words("for each column; by default the fitted ones")
-    scale: Numbers | None = words("for each column; by default the fitted ones")
+    mean: Numbers | None = optional("for each column; by default the fitted ones")
+    scale: Numbers | None = optional("for each column; by default the fitted ones")
 
     @model_validator(mode="after")
     def _each_has_both(self) -> Standardize:
@@ -129,8 +129,8 @@ class Log1p(Step):
 class Clip(Step):
     """Limits values at both ends, or one."""
 
-    min: Number | None = words("least value")
-    max: Number | None = words("largest value")
+    min: Number | None = optional("least value")
+    max: Number | None = optional("largest value")
 
     @model_validator(mode="after")
     def _some_end(self) -> Clip:
@@ -142,8 +142,8 @@ class Clip(Step):
 class Bucket(Step):
     """How many edges are at or below x, as `numpy.digitize` counts."""
 
-    edges: Numbers | None = words("rising; by default the fitted ones")
-    quantiles: Annotated[int, Words(ge=2, le=1000), Allowed("a whole number, 2 to 1000")] | None = words(
+    edges: Numbers | None = optional("rising; by default the fitted ones")
+    quantiles: Annotated[int, Attr(ge=2, le=1000), Allowed("a whole number, 2 to 1000")] | None = optional(
         "into how many equal parts `flyball fit` cuts"
     )
 
@@ -155,29 +155,29 @@ class OneHot(_Categories):
 class Ordinal(_Categories):
     """The position among the values."""
 
-    unknown: Number = Words(default=-1.0, description="for other values")
+    unknown: Number = Attr(default=-1.0, description="for other values")
 
 
 class Hash(Step):
     """MurmurHash3 of the text, modulo the buckets."""
 
-    buckets: Annotated[int, Words(ge=1, le=2**31 - 1), Allowed("a whole number, 1 to 2147483647")] = Words(
+    buckets: Annotated[int, Attr(ge=1, le=2**31 - 1), Allowed("a whole number, 1 to 2147483647")] = Attr(
         description="how many there are"
     )
 
 
-_Map = Annotated[dict[str, Number], Words(max_length=ITEMS_MAX)]
+_Map = Annotated[dict[str, Number], Attr(max_length=ITEMS_MAX)]
 
 
 class Encode(Step):
     """A number for each string: target and frequency encoding."""
 
-    maps: Annotated[list[_Map], Words(max_length=4096)] | None = words("for each column; by default the fitted ones")
-    default: Numbers | None = words("for other texts, for each column; by default the fitted ones")
-    by: Annotated[Literal["target", "frequency"], Allowed("target or frequency")] | None = words(
+    maps: Annotated[list[_Map], Attr(max_length=4096)] | None = optional("for each column; by default the fitted ones")
+    default: Numbers | None = optional("for other texts, for each column; by default the fitted ones")
+    by: Annotated[Literal["target", "frequency"], Allowed("target or frequency")] | None = optional(
         "what `flyball fit` encodes"
     )
-    smoothing: Annotated[Number, Words(ge=0), Allowed("a number, 0 or more")] | None = words(
+    smoothing: Annotated[Number, Attr(ge=0), Allowed("a number, 0 or more")] | None = optional(
         "rows of the mean that `flyball fit` adds to each text; by default 20"
     )
 
@@ -199,7 +199,7 @@ class Encode(Step):
 class Cross(Step):
     """Numbers: their product. Strings: joined by '|'. A new column; the input columns stay."""
 
-    into: Annotated[str, Words(min_length=1, max_length=256), Allowed("a column's name")] = Words(description="its name")
+    into: Annotated[str, Attr(min_length=1, max_length=256), Allowed("a column's name")] = Attr(description="its name")
 
 
 class DateParts(Step):
@@ -207,42 +207,42 @@ class DateParts(Step):
 
     parts: Annotated[
         list[Literal["year", "month", "day", "hour", "minute", "weekday", "weekend"]],
-        Words(min_length=1, max_length=7),
+        Attr(min_length=1, max_length=7),
         Allowed("a list of year, month, day, hour, minute, weekday (Monday is 0) and weekend"),
-    ] = Words(description="which parts")
+    ] = Attr(description="which parts")
 
 
 class Transform(Part):
     """One step. Exactly one of the keys."""
 
-    impute: Impute | None = words("replaces missing values")
-    cast: Cast | None = words("converts to another type")
-    scale: Scale | None = words("x × factor + offset")
-    standardize: Standardize | None = words("(x − mean) / scale")
-    log: Log | None = words("the natural logarithm")
-    log1p: Log1p | None = words("the natural logarithm of 1 + x")
-    clip: Clip | None = words("limits values at the ends")
-    bucket: Bucket | None = words("the position between edges")
-    one_hot: OneHot | None = words("a column for each value")
-    ordinal: Ordinal | None = words("the position among the values")
-    hash: Hash | None = words("a bucket by hash")
-    encode: Encode | None = words("a number for each string")
-    cross: Cross | None = words("columns joined to one")
-    date_parts: DateParts | None = words("parts of a time")
+    impute: Impute | None = optional("replaces missing values")
+    cast: Cast | None = optional("converts to another type")
+    scale: Scale | None = optional("x × factor + offset")
+    standardize: Standardize | None = optional("(x − mean) / scale")
+    log: Log | None = optional("the natural logarithm")
+    log1p: Log1p | None = optional("the natural logarithm of 1 + x")
+    clip: Clip | None = optional("limits values at the ends")
+    bucket: Bucket | None = optional("the position between edges")
+    one_hot: OneHot | None = optional("a column for each value")
+    ordinal: Ordinal | None = optional("the position among the values")
+    hash: Hash | None = optional("a bucket by hash")
+    encode: Encode | None = optional("a number for each string")
+    cross: Cross | None = optional("columns joined to one")
+    date_parts: DateParts | None = optional("parts of a time")
 
     @model_validator(mode="after")
     def _one_step(self) -> Transform:
         if len(self.model_fields_set) != 1 or self.step is None:
-            raise not_allowed("just one step, say  - log1p: amount")
+            raise not_allowed("exactly one step, such as  - log1p: amount")
         return self
 
     @property
     def op(self) -> str:
-        """Its name."""
+        """The step's name."""
         return next(iter(self.model_fields_set))
 
     @property
     def step(self) -> Step | None:
-        """What it does."""
+        """The step."""
         found: Step | None = getattr(self, self.op)
         return found

@@ -1,4 +1,4 @@
-"""A decision as YAML: what its author need not have written is left out, and shorthands are used where there are some."""
+"""Writes a decision as YAML, without defaults and with shorthands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def yaml_of(spec: Spec) -> str:
-    """Text that reads back as the same decision."""
+    """YAML that reads back as the same decision."""
     parts = _plain(spec)
     for section in ("input", "features", "sources", "models", "variants"):
         if section in parts:
@@ -31,7 +31,7 @@ class _Flow(dict[str, Any]):
 
 
 class _Writer(Dumper):
-    """With objects on one line."""
+    """A dumper for objects on one line."""
 
 
 def _flow(dumper: yaml.SafeDumper, value: _Flow) -> yaml.Node:
@@ -42,7 +42,7 @@ _Writer.add_representer(_Flow, _flow)
 
 
 def _plain(part: Part) -> dict[str, Any]:
-    """A part's keys as its author would write them."""
+    """A part's keys in the author's form."""
     fields = type(part).model_fields
     written = {}
     for name, field in fields.items():
@@ -53,7 +53,7 @@ def _plain(part: Part) -> dict[str, Any]:
 
 
 def written_value(value: Any) -> Any:
-    """A value as its author would write it."""
+    """A value in the author's form."""
     match type(value).__name__:
         case "Reaction":
             return {"value": value.value} if value.do == "value" else value.do

@@ -1,1 +1,1 @@
-"""Training rows as serving would see them, and parameters fitted on them."""
+"""Training rows as serving sees them, and parameters fitted on them."""

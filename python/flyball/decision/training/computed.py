@@ -1,6 +1,6 @@
-"""Computed features of training rows, by the program that serves: training cannot differ from serving.
+"""Computed features of training rows, from the serving engine: training cannot differ from serving.
 
-A column of the data that says something else than the decision computes is refused. Must not know transforms.
+A column of the data that contradicts the decision's computation is refused. Must not know transforms.
 """
 
 from __future__ import annotations
@@ -24,47 +24,47 @@ if TYPE_CHECKING:
     from flyball.decision.spec.spec import Spec
 
 ROWS_AT_ONCE = 20_000
-_TOLERANCE = 1e-6  # relative: data may hold the value as float32, which models get
+_TOLERANCE = 1e-6  # relative: data may have float32 values, as models do
 _TEXTS = ("string", "category")
 
 
 def reads_of(spec: Spec, wanted: set[str]) -> set[str]:
-    """`wanted` with every field and feature that its computed features are computed from."""
+    """`wanted` with all fields and features that its computed features depend on."""
     named, found = {*spec.input, *spec.features}, set(wanted)
-    for name, feature in reversed(spec.features.items()):  # one reads only what stands before it
+    for name, feature in reversed(spec.features.items()):  # a feature reads only earlier ones
         if name in found and feature.compute is not None:
             found |= named.intersection(re.findall(r"\w+", feature.compute))
     return found
 
 
 def computed_of(spec: Spec, names: set[str]) -> list[str]:
-    """Those of `names` that are computed features, in the order in which they are computed."""
+    """The computed features among `names`, in computation order."""
     return [name for name, feature in spec.features.items() if name in names and feature.compute is not None]
 
 
 def with_computed(
     spec: Spec, columns: Columns, wanted: list[str], categories: Mapping[str, list[str]], data: Path
 ) -> Columns:
-    """The columns with the computed features `wanted`, evaluated; raises where the data has them and says something else."""
+    """Add the computed features `wanted`; raises if the data has them with other values."""
     if not wanted:
         return columns
-    brought = {name: column for name, column in columns.items() if name not in wanted}
+    given = {name: column for name, column in columns.items() if name not in wanted}
     types = kinds(spec)
-    document = _document(spec, list(brought), wanted, categories)
+    document = _document(spec, list(given), wanted, categories)
     count = len(next(iter(columns.values()), ()))
     found: dict[str, list[Any]] = {name: [] for name in wanted}
     for start in range(0, count, ROWS_AT_ONCE):
-        rows = list(rows_of(brought, types, range(start, min(count, start + ROWS_AT_ONCE))))
+        rows = list(rows_of(given, types, range(start, min(count, start + ROWS_AT_ONCE))))
         for name, values in decisions.compute_features(document, rows).items():
             found[name] += values
     made = {name: _column(values, types[name]) for name, values in found.items()}
     for name in columns.keys() & made.keys():
         _check_same(name, spec.features[name].compute or "", columns[name], made[name], data)
-    return {**brought, **made}
+    return {**given, **made}
 
 
 def _document(spec: Spec, fields: list[str], wanted: list[str], categories: Mapping[str, list[str]]) -> dict[str, Any]:
-    """A decision of these fields and computed features alone. What is looked up or counted comes with the rows."""
+    """A decision with only these fields and computed features; other features are fields here."""
     types, features = kinds(spec), []
     for name in wanted:
         part = spec.features[name]
@@ -86,7 +86,7 @@ def _document(spec: Spec, fields: list[str], wanted: list[str], categories: Mapp
 
 
 def rows_of(columns: Columns, types: Mapping[str, str], which: range) -> Iterator[dict[str, Any]]:
-    """Rows as a request would bring them; what is missing is left out."""
+    """Rows in a request's form, without missing values."""
     cells = [_cells(column[which.start : which.stop], types[name]) for name, column in columns.items()]
     for row in zip(*cells, strict=True):
         yield {name: cell for name, cell in zip(columns, row, strict=True) if cell is not None}
@@ -104,7 +104,7 @@ def _cells(column: Column, kind: str) -> list[Any]:
 def _number(value: float, kind: str) -> Any:
     if math.isnan(value):
         return None
-    if math.isinf(value):  # JSON cannot say it; as a text it is refused by its field
+    if math.isinf(value):  # not representable in JSON; as text its field refuses it
         return str(value)
     if kind == "float" or not value.is_integer():
         return value
@@ -132,9 +132,9 @@ def _check_same(name: str, source: str, data: Column, computed: Column, path: Pa
         return
     first = int(np.argmax(apart))
     raise InvalidInputError(
-        f"{path}: column {name!r} is not what the decision computes: in row {first + 1} it is {_shown(data[first])}, and"
+        f"{path}: column {name!r} differs from the decision's: in row {first + 1} it is {_shown(data[first])}, but"
         f" `{source}` gives {_shown(computed[first])}; {int(apart.sum()):,} of {len(apart):,} rows differ",
-        next_step=f"leave the column out, so that it is computed as in serving, or change features.{name}.compute",
+        next_step=f"remove the column, so that it is computed as in serving, or change features.{name}.compute",
     )
 
 

@@ -1,6 +1,6 @@
-"""Refuses training rows that serving would reject, by the program that serves.
+"""Refuses training rows that serving would reject, with the serving engine.
 
-A model that is trained on such rows learns from columns that no request can have. Must not know transforms or features.
+A model trained on such rows learns from values that no request can have. Must not know transforms or features.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ROWS_AFTER_FAULT = 16  # doubled while no row is rejected: rows after a rejecte
 
 
 def refuse_rejected(spec: Spec, columns: Columns, categories: Mapping[str, list[str]], data: Path) -> None:
-    """Raise where a row has a field that serving rejects. `columns` are those of the data, without defaults."""
+    """Raise if serving rejects a row. `columns` are the data's, without defaults."""
     fields = {name: column for name, column in columns.items() if name in spec.input}
     count = len(next(iter(fields.values()), ()))
     faults = _faults(spec, fields, categories, count)
@@ -34,18 +34,18 @@ def refuse_rejected(spec: Spec, columns: Columns, categories: Mapping[str, list[
         return
     row, name, allowed = first
     more = sum(1 for _, _ in zip(range(_COUNTED_MAX - 1), faults, strict=False))
-    told = f"{_COUNTED_MAX:,} or more" if more == _COUNTED_MAX - 1 else f"{more + 1:,}"
+    rejected = f"{_COUNTED_MAX:,} or more" if more == _COUNTED_MAX - 1 else f"{more + 1:,}"
     value = next(rows_of({name: fields[name]}, kinds(spec), range(row, row + 1))).get(name)
     shown = "personal data" if spec.input[name].pii and value is not None else value
     raise InvalidInputError(
-        f"{data}: serving rejects {told} of {count:,} rows; the first is row {row + 1}",
+        f"{data}: serving rejects {rejected} of {count:,} rows; the first is row {row + 1}",
         faults=[Fault(name, shown, allowed)],
         next_step=f"remove or correct these rows, or change input.{name} in the decision",
     )
 
 
 def _faults(spec: Spec, fields: Columns, categories: Mapping[str, list[str]], count: int) -> Iterator[tuple[int, str, str]]:
-    """Each rejected row in order: its place, its first field that is not allowed, and what is."""
+    """Each rejected row in order: its number, its first invalid field, and what is allowed."""
     document = _document(spec, fields, categories)
     start, size = 0, ROWS_AT_ONCE
     while fields and start < count:
@@ -61,7 +61,7 @@ def _faults(spec: Spec, fields: Columns, categories: Mapping[str, list[str]], co
 
 
 def _document(spec: Spec, fields: Columns, categories: Mapping[str, list[str]]) -> dict[str, Any]:
-    """A decision of these fields alone, as they are served."""
+    """A decision with only these fields."""
     return {
         "owner": spec.owner,
         "purpose": spec.purpose,

@@ -1,6 +1,6 @@
-"""Fits what a decision's transforms leave open, on rows that are read as its schema reads requests.
+"""Fits open parameters of transforms, on rows read like requests.
 
-Must not know files of its own: the caller names the rows and where the result goes.
+Must not know paths: the caller gives the rows and the output file.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flyball.decision.compile.columns import kinds, open_steps, touched, whole_steps
+from flyball.decision.compile.document import part_of
 from flyball.decision.compile.files import Files
 from flyball.decision.fit.columns import absent, apply, is_text
 from flyball.decision.fit.learn import fit_transforms, is_open
@@ -27,36 +28,35 @@ if TYPE_CHECKING:
     from flyball.decision.fit.columns import Column, Columns
     from flyball.decision.fit.fitted import Fitted
     from flyball.decision.spec.faults import Origin
-    from flyball.decision.spec.fields import Feature, Field
     from flyball.decision.spec.spec import Spec
 
 
 def fit_spec(spec: Spec, base: Path, origin: Origin, data: Path, *, target: str | None = None) -> Fitted:
-    """The parameters of every open transform."""
+    """Fit the parameters of every open transform."""
     steps = open_steps(spec)
     if not any(is_open(step) for step in steps):
         raise InvalidInputError(
-            f"{spec.decision}: no transform leaves anything open", next_step="leave parameters out of the ones to be fitted"
+            f"{spec.decision}: no transform has open parameters", next_step="omit the parameters that should be fitted"
         )
-    taken = {name for step in steps for name in step["of"]}
-    columns, truth = _columns(spec, Files(base, origin), taken, data, target)
+    wanted = {name for step in steps for name in step["of"]}
+    columns, truth = _columns(spec, Files(base, origin), wanted, data, target)
     return fit_transforms(steps, columns, target=truth)
 
 
 def training_rows(decision: str | Path, data: str | Path, *, target: str) -> tuple[list[str], NDArray[np.float32], Column]:
-    """What the model is trained on: the names of its columns, its rows as float32, and the target.
+    """Training data of the model: column names, rows as float32, and the target.
 
-    The columns are made by the decision's own transforms with their fitted parameters, and computed features by the program
-    that serves, so that training and serving cannot drift apart: rows that serving rejects are refused, and so is a column
-    of the data that says something else than the decision computes. The decision has one model; its columns are those that
-    it lists, else all that transforms touched. `data` is .parquet, .csv or .jsonl.
+    The decision's own transforms make the columns, with their fitted parameters, and the serving engine computes features,
+    so that training and serving cannot drift apart: rows that serving rejects are refused, and so is a column of the data
+    that contradicts the decision. The columns are those that the model lists, else all that transforms made or changed.
+    The decision must have one model. `data` is .parquet, .csv or .jsonl.
     """
     decision, data = Path(decision), Path(data)
     spec, origin = read_spec(decision)
     if spec.model is None and spec.models is None:
         raise InvalidInputError(
             f"{decision}: the decision has no model, so it has no training columns",
-            next_step="name the model that is to be trained:  model: {path: MODEL.onnx, …}",
+            next_step="add the model to train:  model: {path: MODEL.onnx, …}",
         )
     files = Files(decision.parent, origin)
     steps = whole_steps(spec, {name: found for name in kinds(spec) if (found := _categories(spec, name, files))}, files)
@@ -75,12 +75,12 @@ def training_rows(decision: str | Path, data: str | Path, *, target: str) -> tup
 
 
 def _columns(spec: Spec, files: Files, wanted: set[str], data: Path, target: str | None) -> tuple[Columns, Column | None]:
-    """The columns of fields and features that are wanted, as the schema reads them, with what the decision computes."""
+    """Read the wanted fields and features like requests, and add computed features."""
     needed = reads_of(spec, wanted)
     computed = computed_of(spec, needed)
-    asked = {name: kind for name, kind in kinds(spec).items() if name in needed}
-    columns, truth = read_columns(data, asked, target=target, optional=computed)
-    categories = {name: _categories(spec, name, files) for name in asked}
+    types = {name: kind for name, kind in kinds(spec).items() if name in needed}
+    columns, truth = read_columns(data, types, target=target, optional=computed)
+    categories = {name: _categories(spec, name, files) for name in types}
     if files.faults:
         raise refusal(files.origin, files.faults)
     refuse_rejected(spec, columns, categories, data)
@@ -89,8 +89,8 @@ def _columns(spec: Spec, files: Files, wanted: set[str], data: Path, target: str
 
 
 def _as_read(spec: Spec, name: str, column: Column, files: Files) -> Column:
-    """A column with what the schema puts in the place of unknown and missing values."""
-    part = _part(spec, name)
+    """Replace unknown and missing values as the schema does."""
+    part = part_of(spec, name)
     if part.unknown is not None and is_text(column):
         known = {*_categories(spec, name, files), None}
         column = np.array([value if value in known else part.unknown for value in column], dtype=object)
@@ -102,15 +102,11 @@ def _as_read(spec: Spec, name: str, column: Column, files: Files) -> Column:
 
 
 def _categories(spec: Spec, name: str, files: Files) -> list[str]:
-    """The values of a field or feature, with what others are taken for; none where it is no category."""
-    part = _part(spec, name)
+    """The values of a category, with the replacement of unknown ones; empty for other types."""
+    part = part_of(spec, name)
     values = list(part.values or ())
     if part.values_file is not None:
         values = files.values(("input" if name in spec.input else "features", name, "values_file"), part.values_file)
     if values and part.unknown is not None and part.unknown not in values:
         values.append(part.unknown)
     return values
-
-
-def _part(spec: Spec, name: str) -> Field | Feature:
-    return spec.input[name] if name in spec.input else spec.features[name]

@@ -1,1 +1,1 @@
-"""Proofs of records: Merkle paths, checkpoints, evidence packs and their check."""
+"""Proofs of records: Merkle paths, checkpoints, evidence packs and their verification."""

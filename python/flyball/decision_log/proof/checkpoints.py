@@ -1,6 +1,6 @@
-"""Signed notes of a journal, as a person or another place keeps them: what they say, not whether they are right.
+"""Parses a journal's signed checkpoints (notes), without verifying them.
 
-The signature is checked in Rust, by `JournalLog.verify`. docs/reference/journal-format.md has the form.
+`JournalLog.verify` verifies the signature, in Rust. docs/reference/journal-format.md defines the format.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """How far a log was when the note was signed: its sealed segments, and the frames of the open one."""
+    """The extent of a log when the note was signed: its sealed segments, and the open segment's frames."""
 
     origin: str
     sealed: int
@@ -34,12 +34,12 @@ class Checkpoint:
         return datetime.fromtimestamp(self.unix_ms / 1000, UTC)
 
     def covers(self, segment: int, frame: int) -> bool:
-        """Whether a frame cannot be changed any more without the note's notice; frames count from nothing."""
+        """Whether the note protects a frame (counted from 0) against unnoticed change."""
         return segment <= self.sealed or (segment == self.open_segment and frame < self.open_frames)
 
 
 def parse(note: str) -> Checkpoint:
-    """A note's lines; one that is none is refused."""
+    """Parse a note; raises `JournalRefusedError` if it is none."""
     try:
         origin, sealed, root, opened, signed, *_ = note.splitlines()
         name, segment, frames, _leaf = opened.split(" ")
@@ -49,12 +49,12 @@ def parse(note: str) -> Checkpoint:
         return Checkpoint(origin, int(sealed), root, int(segment), int(frames), int(unix_ms), note)
     except ValueError as error:
         raise JournalRefusedError(
-            "this is no checkpoint of a journal", next_step="one is printed by:  flyball decisions checkpoint"
+            "not a journal's checkpoint", next_step="print one:  flyball decisions checkpoint"
         ) from error
 
 
 def last(log: JournalLog) -> Checkpoint | None:
-    """The newest note; none: nothing was signed yet."""
+    """The newest note; None if nothing was signed yet."""
     notes = log.checkpoints()
     return parse(notes[-1]) if notes else None
 
@@ -65,7 +65,7 @@ def first_over(log: JournalLog, segment: int, frame: int) -> Checkpoint | None:
 
 
 def first_of(notes: list[str], segment: int, frame: int) -> Checkpoint | None:
-    """The same, of notes that were read before: whoever asks for many frames reads them once."""
-    # They only ever cover more, so the first one is found by halves: a year has half a million of them.
-    place = bisect_left(notes, True, key=lambda note: parse(note).covers(segment, frame))
-    return parse(notes[place]) if place < len(notes) else None
+    """Like `first_over`, for notes already read: callers with many frames read them once."""
+    # Coverage only grows, so bisection finds the first one: a year has half a million notes.
+    index = bisect_left(notes, True, key=lambda note: parse(note).covers(segment, frame))
+    return parse(notes[index]) if index < len(notes) else None

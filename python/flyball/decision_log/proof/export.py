@@ -1,6 +1,6 @@
-"""Evidence packs: one decision with all that proves it, in a zip that a stranger can check with Python alone.
+"""Writes evidence packs: one decision with its proofs, in a zip that anyone can verify with Python alone.
 
-Records go in as the log holds them and as JSON; what they name by digest goes in beside them. Must not know terminals.
+Records are included as exact bytes and as JSON, with the documents they reference by digest. Must not know terminals.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DECIDED = ("decision", "failed")
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What a pack holds."""
+    """The contents of a pack."""
 
     decision_id: str
     records: list[str]
@@ -36,13 +36,13 @@ class Exported:
 
 
 def export(whole: WholeLog, decision_id: str, out: Path) -> Exported:
-    """Write the pack. What is personal is in the readable records only where the log was opened to reveal it."""
+    """Write the pack. Readable records include personal data only if the log was opened with `reveal`."""
     records = whole.find(decision_id)
     decided = next((record for record in records if record["kind"] in _DECIDED), None)
     if decided is None:
         raise NotFoundError(
             f"the journal in {whole.folder} has no decision {decision_id}", code="record_not_found",
-            next_step="those it has:  flyball decisions query",
+            next_step="list decisions:  flyball decisions query",
         )  # fmt: skip
     served = _served(whole, decided)
     pack = _Pack(whole, newest_note(whole))
@@ -65,7 +65,7 @@ class _Pack:
         self._frames: list[dict[str, Any]] = []
 
     def add(self, record: dict[str, Any]) -> None:
-        """A record with its proof. What was told of a decision since the last seal has none yet, and is left out."""
+        """Add a record with its proof. Annotations since the last seal have no proof yet, and are left out."""
         segment, name = record["segment"], name_of(record)
         if segment > self.note.sealed and record["kind"] not in _DECIDED:
             self.contents["not-proven-yet.txt"] = self.contents.get("not-proven-yet.txt", b"") + f"{name}\n".encode()
@@ -79,7 +79,7 @@ class _Pack:
         self.contents[f"records/{name}.json"] = _json(record)
 
     def finish(self, decided: dict[str, Any]) -> None:
-        """What ties the parts together, and what tells people about it."""
+        """Add the proof document, the verification script and the README."""
         proof = {
             "format": 1, "decision": name_of(decided), "frames": self._frames,
             "segments": {str(number): proven.document() for number, proven in self._segments.items()},
@@ -96,12 +96,12 @@ class _Pack:
 
 
 def name_of(record: dict[str, Any]) -> str:
-    """Of a record's files."""
+    """The name of a record's files."""
     return f"{record['seq']:012d}-{record['kind']}"
 
 
 def _served(whole: WholeLog, decided: dict[str, Any]) -> dict[str, Any] | None:
-    """The record that says how the decision was served then: the last one before it with the same documents."""
+    """The `served` record of the decision: the last one before it with the same documents."""
     same = ("document", "policy", "schema")
     found = None
     for record in whole.records(kinds=["served"], decision=decided["decision"]):
@@ -111,7 +111,7 @@ def _served(whole: WholeLog, decided: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _documents(whole: WholeLog, decided: dict[str, Any], served: dict[str, Any] | None, pack: _Pack) -> list[str]:
-    """What records name by digest, put into the pack: the deployment with its policy, the runtime, a long input."""
+    """Add the documents that records reference by digest: deployment, policy, runtime, a long input."""
     named = {"runtime.json": decided.get("runtime"), "decision.json": served["deployment"] if served else None}
     if decided.get("input_blob"):
         named["input.cbor"] = decided["input_blob"][0]
@@ -123,7 +123,7 @@ def _documents(whole: WholeLog, decided: dict[str, Any], served: dict[str, Any] 
 
 
 def _policy(deployment: bytes) -> Any:
-    """The policy's text as it was deployed, alone: the whole is beside it, and that is what the log names."""
+    """The policy of the deployment, for readers; the log references the whole deployment."""
     decision = json.loads(deployment).get("decision")
     return decision.get("policy") if isinstance(decision, dict) else None
 
@@ -138,34 +138,34 @@ def _readme(decided: dict[str, Any]) -> str:
 
 {decided["decision"]}: {what}, {decided["time"]}, id {decided["id"]}
 
-records/         what the log holds about it: exact bytes (.cbor), and the same to read (.json)
-decision.json    the deployment that decided; policy.json is its policy alone; models.json names its models by digest
+records/         the log's records about it: exact bytes (.cbor), and readable (.json)
+decision.json    the deployment that decided; policy.json is its policy; models.json lists its models by digest
 runtime.json     the machine and the libraries that it ran on
-input.cbor       only where the input is too long for the record: its exact bytes
+input.cbor       only if the input is too long for the record: its exact bytes
 proof.json       hashes that lead from each record to checkpoint.txt, which the node signed; node.json has its key
 
-Check it with Python 3.9 or later and nothing else:
+Verify it with Python 3.9 or later, without other packages:
 
     python verify.py
-    python verify.py --key HEX        with the node's public key, as you got it from elsewhere
+    python verify.py --key HEX        with the node's public key, obtained from another source
 
-What is personal is encrypted in the log, and the proof covers the encrypted bytes. Where records/*.json show it, it was
-opened with a key that is not in this pack, and verify.py names it as not proven; so it does with this file.
+Personal data is encrypted in the log, and the proof covers the encrypted bytes. If records/*.json show it, it was
+decrypted with a key that is not in this pack, and verify.py reports it as not proven, like this file.
 """
 
 
 def _write(out: Path, contents: dict[str, bytes]) -> None:
-    """For its owner alone: it has what people sent, and may have what is personal."""
-    making = out.with_name(f".{out.name}.{os.getpid()}")
-    making.unlink(missing_ok=True)
+    """Write the zip, readable by its owner only: it has inputs, and may have personal data."""
+    temporary = out.with_name(f".{out.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
     try:
-        with os.fdopen(os.open(making, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
                 for name, content in contents.items():
                     archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)
             file.flush()
             os.fsync(file.fileno())
-        making.replace(out)
+        temporary.replace(out)
     finally:
-        making.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
     sync_folder(out.absolute().parent)

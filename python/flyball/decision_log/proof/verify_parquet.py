@@ -1,6 +1,6 @@
-"""Whether what was compacted is still what was recorded.
+"""Verifies compacted records.
 
-The native reader verifies what still lies in segments, and all checkpoints over the roots on the list of the retired.
+The native reader verifies segments, and all checkpoints over the roots in the list of retired segments.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ParquetVerified:
-    """What was looked at, what is wrong, and until when records were removed on purpose."""
+    """What was verified, the findings, and until when records were removed by retention."""
 
     segments: int = 0
     records: int = 0
@@ -33,9 +33,9 @@ class ParquetVerified:
 
 
 def verify_parquet(
-    folder: Path, segment: int | None = None, told: Callable[[int, int], None] | None = None
+    folder: Path, segment: int | None = None, progress: Callable[[int, int], None] | None = None
 ) -> ParquetVerified:
-    """Everything, or one segment, never stopping at the first fault; `told` hears how many are done, of how many."""
+    """Verify all segments, or one, and collect all findings; `progress` gets (done, total)."""
     from flyball.decision_log.read.whole_log import WholeLog
 
     log, parquet, verified = WholeLog(folder), ParquetLog(folder), ParquetVerified()
@@ -50,16 +50,16 @@ def verify_parquet(
         return verified
     reader = parquet_reader()
     for done, entry in enumerate(entries):
-        if told is not None:
-            told(done, len(entries))
+        if progress is not None:
+            progress(done, len(entries))
         parts = parquet.parts(entry.segment)
         faults = reader.faults_of_segment(log, parts, entry.root)
         if parts and not faults and reader.digest_of(parts) != entry.files:
-            faults.append("its files are not the bytes that were written, though they say the same")
+            faults.append("its files were rewritten, with the same content")
         if parts and not faults and (proof := reader.read_proof(parts[0])).segment != entry.segment:
-            faults.append(f"its files are of segment {proof.segment}")
+            faults.append(f"its files belong to segment {proof.segment}")
         if parts and not faults and differs(folder, entry.segment, _index(log, entry)):
-            faults.append("its index is missing, or is not what its records say")
+            faults.append("its index is missing or does not match its records")
         verified.findings += [Finding(segment=entry.segment, what=fault) for fault in faults]
         verified.segments += 1
         verified.records += entry.frames
@@ -72,7 +72,7 @@ def _index(log: WholeLog, entry: Retired) -> bytes:
 
 
 def ranges(numbers: list[int]) -> str:
-    """Numbers in order, as people write them: 1-3, 5."""
+    """Sorted numbers as ranges: 1-3, 5."""
     found: list[list[int]] = []
     for number in numbers:
         if found and found[-1][1] + 1 == number:

@@ -1,1 +1,1 @@
-"""Records, queries and pages of the whole log: segments and Parquet alike."""
+"""Records, queries and views of the whole log, in segments and Parquet."""

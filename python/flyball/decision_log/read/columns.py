@@ -1,7 +1,7 @@
-"""The columns of records: what SQL sees, and what Parquet holds. docs/reference/decision-records.md says the same.
+"""The columns of records, in SQL and Parquet; docs/reference/decision-records.md lists them.
 
-One shape for all kinds of record; a column that a kind does not have is null. What has a shape of its own is JSON text.
-Nothing personal is here: that is in `payload`, encrypted, and there only. Must not know files.
+One schema for all kinds of records; columns that a kind does not have are null. Nested values are JSON text. Personal
+data is only in `payload`, encrypted. Must not know files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Type = Literal["BIGINT", "BOOLEAN", "DOUBLE", "JSON", "TIMESTAMPTZ", "VARCHAR"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; its name is the key in a record's JSON, where it is not made of others."""
+    """A column; its name is the key in a record's JSON, unless it is derived."""
 
     name: str
     type: Type
@@ -108,18 +108,18 @@ SCHEMA = pa.schema(
 
 
 def row_of(record: Mapping[str, Any], proof: Mapping[str, Any]) -> dict[str, Any]:
-    """A record's columns in Parquet; `proof` has those of `PROOF`, which are the log's and not the record's."""
+    """A record's columns in Parquet; `proof` has the columns of `PROOF`, which come from the log."""
     cells = {column.name: _cell(column, record) for column in COLUMNS if column.name not in PROOF}
     return {**{name: proof[name] for name in PROOF}, **cells}
 
 
 def plain_input(record: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What was sent, without what is personal, whether a key was at hand or not."""
+    """The input without personal data, even if it was decrypted."""
     return _plain(record, "input", "personal_fields")
 
 
 def plain_features(record: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The features that were used, without those that are made of what is personal."""
+    """The features without those computed from personal data."""
     return _plain(record, "features", "personal_features")
 
 
@@ -132,12 +132,12 @@ def _plain(record: Mapping[str, Any], part: str, names: str) -> dict[str, Any] |
 
 
 def table_of(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
-    """Rows of `row_of` as a table."""
+    """Build a table from rows of `row_of`."""
     return pa.Table.from_pylist(list(rows), schema=SCHEMA)
 
 
 def select_of_lines(relation: str, more: Mapping[str, str] | None = None) -> str:
-    """SQL that makes the columns, and `more` of them, of a relation with one column `line`: records as JSON."""
+    """SQL that extracts the columns, and `more`, from a relation with one column `line`: records as JSON."""
     made = {column.name: _of_line(column) for column in COLUMNS} | dict(more or {})
     parts = ", ".join(f'{expression} AS "{name}"' for name, expression in made.items())
     return f"SELECT {parts} FROM {relation}"  # noqa: S608  # the relation's name is ours
@@ -160,7 +160,7 @@ def _cell(column: Column, record: Mapping[str, Any]) -> Any:
     value = record.get(column.name)
     if column.type == "JSON":
         return _text(value)
-    # JSON has no words for numbers that are not finite, so a record has texts there.
+    # JSON has no non-finite numbers, so a record has text there.
     return float(value) if column.type == "DOUBLE" and value is not None else value
 
 

@@ -1,6 +1,6 @@
-"""What a person asks a log for without writing SQL: a decision, a time, an outcome, a subject, a condition.
+"""Filters of log queries, without SQL: decision, time, outcome, subject, condition.
 
-Must not know where rows come from: it makes a condition over the columns.
+Must not know where rows come from: it builds a condition over the columns.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """All of them must hold; those that are not given do not count. `subject` is a token, not the text itself."""
+    """Filters combined with AND. `subject` is a token, not the text itself."""
 
     decision: str | None = None
     since_ns: int | None = None
@@ -42,31 +42,31 @@ class Filters:
 
 
 def instant(text: str, *, now_ns: int | None = None) -> int:
-    """A time in ns since 1970: how long ago (90s, 15m, 2h, 1d, 1w), or ISO 8601, in UTC where it does not say."""
-    told_ns = _told_ns(text, now_ns)
-    if not _FIRST_NS <= told_ns <= _LAST_NS:
-        raise UsageError(f"{text!r} is too far away", next_step="a log has times from 1677-09-22 to 2262-04-11")
-    return told_ns
+    """Parse a time into ns since 1970: an age (90s, 15m, 2h, 1d, 1w), or ISO 8601, UTC without a zone."""
+    unix_ns = _unix_ns(text, now_ns)
+    if not _FIRST_NS <= unix_ns <= _LAST_NS:
+        raise UsageError(f"{text!r} is out of range", next_step="give a time from 1677-09-22 to 2262-04-11")
+    return unix_ns
 
 
-def _told_ns(text: str, now_ns: int | None) -> int:
+def _unix_ns(text: str, now_ns: int | None) -> int:
     ago = _AGO.fullmatch(text.strip())
     if ago is not None:
         now_ns = time.time_ns() if now_ns is None else now_ns
         return now_ns - int(ago[1]) * _UNITS_S[ago[2]] * 1_000_000_000
     try:
-        told = datetime.fromisoformat(text.strip())
+        time_ = datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise UsageError(
-            f"{text!r} is no time", next_step="say how long ago, 15m or 2h or 1d, or when: 2026-11-15T07:30"
+            f"{text!r} is not a time", next_step="give an age, 15m, 2h or 1d, or a time: 2026-11-15T07:30"
         ) from error
-    told = told if told.tzinfo else told.replace(tzinfo=UTC)
-    since_1970 = told - datetime(1970, 1, 1, tzinfo=UTC)
+    time_ = time_ if time_.tzinfo else time_.replace(tzinfo=UTC)
+    since_1970 = time_ - datetime(1970, 1, 1, tzinfo=UTC)
     return (since_1970.days * 86_400 + since_1970.seconds) * 1_000_000_000 + since_1970.microseconds * 1000
 
 
 def quoted(text: str) -> str:
-    """A text as SQL has it."""
+    """Quote a text for SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 

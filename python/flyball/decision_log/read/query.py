@@ -1,6 +1,6 @@
-"""Questions to a log: SQL over its views, or filters over decisions, and the answer as rows or as a file.
+"""Queries of a log: SQL over its views, or filters over decisions; results as rows or a file.
 
-Must not know the command line; `views` has what SQL sees.
+Must not know the command line; `views` defines what SQL sees.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ROWS = 4096
 
 
 class Answer:
-    """The rows of a query, read as they are wanted."""
+    """The rows of a query, read lazily."""
 
     def __init__(self, relation: Any) -> None:
         self._relation = relation
@@ -36,65 +36,65 @@ class Answer:
         self._json = [str(kind) == "JSON" for kind in relation.types]
 
     def rows(self, most: int | None = None) -> Iterator[dict[str, Any]]:
-        """Each row by the names of its columns; JSON is opened, times are ISO 8601."""
+        """Each row as column names to values; JSON is parsed, times are ISO 8601."""
         relation = self._relation if most is None else self._relation.limit(most)
-        with _told():
+        with _errors_converted():
             for batch in relation.to_arrow_reader(_ROWS):
                 for row in batch.to_pylist():
                     yield {
-                        name: _plain(value, opened) for (name, value), opened in zip(row.items(), self._json, strict=True)
+                        name: _plain(value, is_json) for (name, value), is_json in zip(row.items(), self._json, strict=True)
                     }
 
     def write(self, path: Path) -> int:
-        """All rows to a file for its owner alone, by its suffix; how many they are."""
+        """Write all rows to a file readable by its owner only, in the format of its suffix; return their number."""
         if path.suffix not in SUFFIXES:
-            raise UsageError(f"{path} is no file of rows by its name", next_step=f"rows go to {', '.join(SUFFIXES)}")
-        with _told(), _private(path) as making:
+            raise UsageError(f"--out: {path} has an unknown suffix", next_step=f"use one of {', '.join(SUFFIXES)}")
+        with _errors_converted(), _private(path) as temporary:
             if path.suffix == ".parquet":
-                self._relation.write_parquet(str(making))
+                self._relation.write_parquet(str(temporary))
             elif path.suffix == ".csv":
-                self._relation.write_csv(str(making))
+                self._relation.write_csv(str(temporary))
             else:
-                with making.open("w", encoding="utf-8") as file:
+                with temporary.open("w", encoding="utf-8") as file:
                     file.writelines(json.dumps(row) + "\n" for row in self.rows())
             return int(self._relation.count("*").fetchall()[0][0])
 
 
 @contextmanager
 def by_sql(log: JournalLog, sql: str, *, reveal: bool = False) -> Iterator[Answer]:
-    """What a SELECT gives, over the views."""
-    with views.opened(log, reveal=reveal) as connection, _told():
+    """Run a SELECT over the views."""
+    with views.opened(log, reveal=reveal) as connection, _errors_converted():
         import duckdb
 
         if [statement.type for statement in connection.extract_statements(sql)] != [duckdb.StatementType.SELECT]:
-            raise UsageError("this is not one SELECT", next_step="a query only reads; rows go to a file by --out")
+            raise UsageError("the query must be a single SELECT", next_step="to write rows to a file, use --out")
         yield Answer(connection.sql(sql))
 
 
 @contextmanager
 def by_filters(log: JournalLog, filters: Filters, *, brief: bool = False, reveal: bool = False) -> Iterator[Answer]:
-    """Decisions for which all filters hold, oldest first; `brief`: a few columns only."""
-    with views.opened(log, since_ns=filters.since_ns, reveal=reveal) as connection, _told():
+    """Decisions that match all filters, oldest first; with `brief`, only a few columns."""
+    with views.opened(log, since_ns=filters.since_ns, reveal=reveal) as connection, _errors_converted():
         names = BRIEF + (", revealed" if reveal else "") if brief else "*"
         yield Answer(connection.sql(f"SELECT {names} FROM decisions WHERE {filters.condition()} ORDER BY seq"))  # noqa: S608
 
 
 @contextmanager
 def _private(path: Path) -> Iterator[Path]:
-    """Where to write a file that nobody else can read at any time, wherever it goes: DuckDB takes no mode."""
+    """A temporary path for a file that nobody else can read at any time: DuckDB cannot set a mode."""
     try:
         with TemporaryDirectory(dir=path.absolute().parent, prefix=f".{path.name}.") as folder:
-            making = Path(folder) / path.name
-            yield making
-            making.chmod(0o600)
-            making.replace(path)
+            temporary = Path(folder) / path.name
+            yield temporary
+            temporary.chmod(0o600)
+            temporary.replace(path)
     except OSError as error:
-        raise RefusedError(f"{path} cannot be written: {error.strerror}", next_step="name another file") from error
+        raise RefusedError(f"{path} cannot be written: {error.strerror}", next_step="give another file") from error
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """What DuckDB refuses, in our own words."""
+def _errors_converted() -> Iterator[None]:
+    """Convert DuckDB's errors to our own."""
     import duckdb
 
     try:
@@ -103,8 +103,8 @@ def _told() -> Iterator[None]:
         raise RefusedError(f"the rows cannot be read or written: {_first_line(error)}") from error
     except duckdb.Error as error:
         raise UsageError(
-            f"the query is not understood: {_first_line(error)}",
-            next_step="what there is:  flyball decisions query --columns",
+            f"invalid query: {_first_line(error)}",
+            next_step="list views and columns:  flyball decisions query --columns",
         ) from error
 
 
@@ -113,10 +113,10 @@ def _first_line(error: Exception) -> str:
     return lines[0].removeprefix("Binder Error: ").removeprefix("Parser Error: ") if lines else type(error).__name__
 
 
-def _plain(value: Any, opened: bool) -> Any:
+def _plain(value: Any, is_json: bool) -> Any:
     if value is None:
         return None
-    if opened:
+    if is_json:
         return json.loads(value)
     if isinstance(value, datetime):
         return value.isoformat().replace("+00:00", "Z")

@@ -1,10 +1,10 @@
-"""Reason codes of rules and their texts, as the policy had them when it decided. Must not know how they are shown."""
+"""Reason codes and texts of the policy that decided. Must not know how they are shown."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flyball.decision_log.replay.deployments import CannotError, Deployments
+from flyball.decision_log.replay.deployments import Deployments, NotReplayableError
 
 if TYPE_CHECKING:
     from flyball.decision_log.read.records import History
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def reason_texts(log: JournalLog, history: History) -> tuple[dict[str, str], list[str | None]]:
-    """Texts by code, and the code of each rule; none where the log does not have the deployment any more."""
+    """Texts by code, and the code of each rule; empty if the deployment is no longer in the log."""
     record = next(document for document in history.documents if document["seq"] == history.decision.seq)
     if not record.get("reasons") and not record.get("rules"):
         return {}, []
     try:
         deployment = Deployments(log).of(record)
-    except CannotError:
+    except NotReplayableError:
         return {}, []
     policy = deployment.decision["policy"]
     texts: dict[str, str] = (policy.get("reasons") or {}).get("texts") or {}

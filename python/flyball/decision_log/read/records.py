@@ -1,4 +1,4 @@
-"""Records of the log with their types, and a decision's whole history: itself, and what was told of it later.
+"""Typed records of the log, and a decision's history: its record and later annotations.
 
 Must not know how they are shown.
 """
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class _Part(BaseModel):
-    # A log may be written by a newer flyball than reads it; what it says beyond this is kept, not refused.
+    # A newer flyball may have written the log; unknown fields are kept, not refused.
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
 class Feature(_Part):
-    """A value as it was used, where it came from, and how old it was then."""
+    """A feature value as used, its origin, and its age then."""
 
     value: Any
     origin: str
@@ -33,7 +33,7 @@ class Feature(_Part):
 
 
 class Reason(_Part):
-    """Why a decision went as it did; the contribution is of the model's margin."""
+    """A reason of a decision; the contribution is to the model's margin."""
 
     code: str
     field: str | None = None
@@ -41,7 +41,7 @@ class Reason(_Part):
 
 
 class ModelUsed(_Part):
-    """A model that took part."""
+    """A model used by a decision."""
 
     model: str
     version: str
@@ -49,7 +49,7 @@ class ModelUsed(_Part):
 
 
 class Run(_Part):
-    """The run of a model that a row was part of."""
+    """A model run that included the row."""
 
     model: str
     rows: int
@@ -57,7 +57,7 @@ class Run(_Part):
 
 
 class RemedyUsed(_Part):
-    """What was done instead, and for what."""
+    """The remedy applied, and its cause."""
 
     cause: str
     stage: str
@@ -65,7 +65,7 @@ class RemedyUsed(_Part):
 
 
 class Record(_Part):
-    """What every record has: its kind, the decision that it is about, its time, and its place in the log."""
+    """Fields of every record: its kind, decision id, time, and position in the log."""
 
     kind: str
     id: str
@@ -78,8 +78,8 @@ class Record(_Part):
     time: str
 
 
-class _Asked(Record):
-    """The head of decisions and failures: what was asked, of what, by whom."""
+class _Requested(Record):
+    """Fields common to decisions and failures: the request, the deployment, the caller."""
 
     mono: int | None = None
     decision: str
@@ -103,8 +103,8 @@ class _Asked(Record):
     subject: str | None = None
 
 
-class Decided(_Asked):
-    """A row that was decided."""
+class Decided(_Requested):
+    """A decided row."""
 
     kind: Literal["decision"] = "decision"
     variant: str | None = None
@@ -123,15 +123,15 @@ class Decided(_Asked):
     masked: list[str] = []
 
 
-class Failed(_Asked):
-    """A row that was admitted and came to no decision."""
+class Failed(_Requested):
+    """A row that was admitted but not decided."""
 
     kind: Literal["failed"] = "failed"
     fault: list[str] | dict[str, str]
 
 
 class Shadowed(Record):
-    """What a shadow made of a decision."""
+    """A shadow's result for a decision."""
 
     kind: Literal["shadow"] = "shadow"
     of: str
@@ -142,7 +142,7 @@ class Shadowed(Record):
 
 
 class Outcome(Record):
-    """What turned out to be true, told later, maybe more than once."""
+    """A true outcome, reported later, possibly more than once."""
 
     kind: Literal["outcome"] = "outcome"
     decision: str
@@ -153,7 +153,7 @@ class Outcome(Record):
 
 
 class Override(Record):
-    """What a person decided instead."""
+    """A person's override of a decision."""
 
     kind: Literal["override"] = "override"
     decision: str
@@ -164,7 +164,7 @@ class Override(Record):
 
 
 class Erasure(Record):
-    """A subject's key was deleted. The reason is None where it was not opened."""
+    """An erasure of a subject. The reason is None unless decrypted."""
 
     kind: Literal["erased"] = "erased"
     by: str
@@ -174,7 +174,7 @@ class Erasure(Record):
 
 
 class Tensors(Record):
-    """Tensors that were sent past a decision to its model, where that is exposed."""
+    """Tensors sent directly to a decision's exposed model."""
 
     kind: Literal["tensors"] = "tensors"
     decision: str
@@ -197,24 +197,24 @@ _TYPES: dict[str, type[Record]] = {
 
 
 def typed(document: dict[str, Any]) -> Record:
-    """A record by its kind. Kinds without a type of their own are plain records, with what they say as attributes."""
+    """Parse a record by its kind. Kinds without a class are plain records, with extra attributes."""
     try:
         return _TYPES.get(str(document.get("kind")), Record).model_validate(document)
     except ValidationError as error:
         raise JournalRefusedError(
-            f"record {document.get('seq')} is not as this flyball knows it: {error.errors()[0]['msg']}",
-            next_step=f"look at it as it is:  flyball decisions query --json --where 'seq = {document.get('seq')}'",
+            f"record {document.get('seq')} has an unknown form: {error.errors()[0]['msg']}",
+            next_step=f"show it as JSON:  flyball decisions query --json --where 'seq = {document.get('seq')}'",
         ) from error
 
 
 def records(log: JournalLog, from_seq: int = 0, **filters: Any) -> Iterator[Record]:
-    """Typed records from a sequence number on; filters as `JournalLog.records` has them."""
+    """Typed records from a sequence number on; filters as in `JournalLog.records`."""
     return map(typed, log.records(from_seq, **filters))
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """A decision, or a failure, and what was told of it later, each oldest first."""
+    """A decision or failure with its annotations, each oldest first."""
 
     decision: Decided | Failed
     documents: list[dict[str, Any]]
@@ -225,12 +225,12 @@ class History:
 
 
 def find(log: JournalLog, decision_id: str) -> History:
-    """The history of a decision; refused where the log has no such decision."""
+    """The history of a decision; raises `NotFoundError` if the log does not have it."""
     try:
         wanted = str(UUID(decision_id))
     except ValueError as error:
         raise NotFoundError(
-            f"{decision_id!r} is no decision id", code="record_not_found", next_step="ids are in:  flyball decisions query"
+            f"{decision_id!r} is not a decision id", code="record_not_found", next_step="list ids:  flyball decisions query"
         ) from error
     documents = log.find(wanted)
     found = [typed(document) for document in documents]
@@ -239,15 +239,15 @@ def find(log: JournalLog, decision_id: str) -> History:
         raise NotFoundError(
             f"{wanted} is an erasure, not a decision",
             code="record_not_found",
-            next_step=f"""read it:  flyball decisions query "select * from events where id = '{wanted}'" --reveal""",  # noqa: S608  # a UUID
+            next_step=f"""show it:  flyball decisions query "select * from events where id = '{wanted}'" --reveal""",  # noqa: S608  # a UUID
         )
     if not decided:
         raise NotFoundError(
             f"the journal in {log.folder} has no decision {wanted}",
             code="record_not_found",
-            next_step="those it has:  flyball decisions query",
+            next_step="list decisions:  flyball decisions query",
         )
-    # Rights are given by decision: what was told of another one says nothing of this.
+    # Rights are per decision: annotations under another decision's name do not count.
     decision = decided[0].decision
     return History(
         decided[0],
@@ -260,7 +260,7 @@ def find(log: JournalLog, decision_id: str) -> History:
 
 
 def erasure(log: JournalLog, record: Decided | Failed) -> Erasure | None:
-    """The erasure that removed what is personal in a record; none: it was not erased, or the log has it no more."""
+    """The erasure of a record's personal data; None if not erased, or if its record was removed."""
     if record.personal != "erased" or record.subject is None:
         return None
     found = log.erasure(record.subject, record.seq)

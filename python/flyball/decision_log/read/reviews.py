@@ -1,4 +1,4 @@
-"""Decisions that wait for a person: those with an outcome such as `review` that nobody has settled since.
+"""Decisions that wait for review: those with an outcome such as `review` and no override.
 
 Must not know how they are shown.
 """
@@ -21,9 +21,9 @@ REVIEW = "review"
 def waiting(
     log: JournalLog, outcome: str = REVIEW, *, decision: str | None = None, since_ns: int | None = None, most: int = 100
 ) -> tuple[list[Json], int]:
-    """The oldest of the decisions with that outcome and without an override, and how many there are in all."""
-    told = log.records(kinds=["override"], decision=decision, since_ns=since_ns)
-    settled = {(record["id"], record.get("decision")) for record in told}
+    """The oldest decisions with that outcome and without an override, and the total number."""
+    overrides = log.records(kinds=["override"], decision=decision, since_ns=since_ns)
+    settled = {(record["id"], record.get("decision")) for record in overrides}
     count = 0
 
     def open_ones() -> Iterator[Json]:
@@ -33,16 +33,16 @@ def waiting(
                 count += 1
                 yield record
 
-    # Lanes write beside each other, so that the log's order is not quite that of time.
+    # Lanes write concurrently, so the log is not strictly in time order.
     found = nsmallest(most, open_ones(), key=lambda record: (record["at"], record["seq"]))
     return found, count
 
 
 def outcomes_of(log: JournalLog, record: Json) -> list[str] | None:
-    """What may be decided instead, by the policy that served; none where its document is not beside the log any more."""
-    from flyball.decision_log.replay.deployments import CannotError, Deployments
+    """The outcomes of the policy that served; None if its document is no longer in the log."""
+    from flyball.decision_log.replay.deployments import Deployments, NotReplayableError
 
     try:
         return list(Deployments(log).of(record).decision["policy"]["outcomes"])
-    except CannotError:
+    except NotReplayableError:
         return None

@@ -1,6 +1,6 @@
-"""A decision as a person reads it: what, by what, why, how long, whether it is proven, what was told later.
+"""Text view of a decision: outcome, models, reasons, timings, proof and annotations.
 
-Gives lines of styled text; the command line prints them. Must not know files.
+Returns styled lines; the command line prints them. Must not know files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _SHORT = 11  # "sha256:" and four digits
 
 @dataclass(frozen=True, slots=True)
 class Proven:
-    """Where a record lies, whether its proof holds, and since when a signature covers it."""
+    """A record's position, the findings of its proof, and since when a checkpoint covers it."""
 
     segment: int
     frame: int
@@ -36,7 +36,7 @@ class Proven:
 
 
 def prove(log: JournalLog, record: Decided | Failed) -> Proven:
-    """The proof of one record, checked."""
+    """Verify the proof of one record."""
     proof: Proof = log.prove(record.seq)
     over = checkpoints.first_over(log, proof.segment, proof.index)
     signed = None if over is None else f"{over.time:%Y-%m-%d %H:%M:%S}"
@@ -50,19 +50,19 @@ def lines(
     codes: Sequence[str | None] = (),
     erased: Erasure | None = None,
 ) -> Iterator[Text]:
-    """The whole page, line by line: with texts by reason code, and the code of each rule of the policy, in its order."""
+    """All lines of the view; `texts` by reason code, `codes` of the policy's rules in order."""
     record = history.decision
     yield _title(record)
     yield _by(record)
     if isinstance(record, Decided):
-        yield from _judged(record, texts, codes)
-    yield from _known(record, erased)
+        yield from _reasons(record, texts, codes)
+    yield from _inputs(record, erased)
     if isinstance(record, Decided) and record.timings:
         yield _took(record)
     for shadow in history.shadows:
         yield _shadow(shadow)
     if history.undelivered:
-        yield Text("  not delivered: the client had hung up")
+        yield Text("  not delivered: the client had disconnected")
     yield proof_line(proven)
     yield from map(_override, history.overrides)
     yield from map(_outcome, history.outcomes)
@@ -84,37 +84,37 @@ def _by(record: Decided | Failed) -> Text:
     models = [f"model {item.model} v{item.version} {_short(item.digest)}" for item in record.models]
     parts = [*models, f"policy {_short(record.policy)}", f"schema {_short(record.schema_digest)}"]
     if isinstance(record, Decided):
-        way = f"route {record.route}" + (f" ({record.variant})" if record.variant not in (None, record.route) else "")
-        parts.append(way)
+        variant = f" ({record.variant})" if record.variant not in (None, record.route) else ""
+        parts.append(f"route {record.route}{variant}")
     if record.caller:
         parts.append(f"caller {record.caller}")
     return Text("  " + "   ".join(parts))
 
 
-def _judged(record: Decided, texts: Mapping[str, str], codes: Sequence[str | None]) -> Iterator[Text]:
+def _reasons(record: Decided, texts: Mapping[str, str], codes: Sequence[str | None]) -> Iterator[Text]:
     if record.remedy is not None:
         yield Text(f"  remedy: {record.remedy.used}, for {record.remedy.cause} at {record.remedy.stage}", style="yellow")
-    told = [f"{reason.code} {texts.get(reason.code, '')}".rstrip() for reason in record.reasons]
-    width = max(map(len, told), default=0)
-    for reason, text in zip(record.reasons, told, strict=True):
-        yield Text(f"  {text:<{width}}   {_grounds(reason.field, reason.contribution, record)}".rstrip())
+    heads = [f"{reason.code} {texts.get(reason.code, '')}".rstrip() for reason in record.reasons]
+    width = max(map(len, heads), default=0)
+    for reason, head in zip(record.reasons, heads, strict=True):
+        yield Text(f"  {head:<{width}}   {_evidence(reason.field, reason.contribution, record)}".rstrip())
     if record.rules:
-        yield Text(f"  rules that fired: {', '.join(_rule(place, codes) for place in record.rules)}")
+        yield Text(f"  rules that fired: {', '.join(_rule(position, codes) for position in record.rules)}")
     if not record.sampled:
-        yield Text("  not sampled: input, features and outputs were not kept", style="dim")
+        yield Text("  not sampled: input, features and outputs were not recorded", style="dim")
 
 
-def _rule(place: Any, codes: Sequence[str | None]) -> str:
-    """A rule as `flyball plan` numbers it, from 1, with its code where it has one; records count from 0."""
-    if not str(place).isdecimal():
-        return str(place)
-    number = int(place)
+def _rule(position: Any, codes: Sequence[str | None]) -> str:
+    """A rule numbered from 1, as in `flyball plan`, with its code if any; records count from 0."""
+    if not str(position).isdecimal():
+        return str(position)
+    number = int(position)
     code = codes[number] if number < len(codes) else None
     return f"rule {number + 1}" + (f" ({code})" if code else "")
 
 
-def _grounds(field: str | None, contribution: float | None, record: Decided) -> str:
-    """What a reason stands on: the field's value, where it came from, and what it added."""
+def _evidence(field: str | None, contribution: float | None, record: Decided) -> str:
+    """A reason's field with its value, origin and contribution."""
     if field is None:
         return ""
     added = "" if contribution is None else f", {contribution:+.2f}"
@@ -124,16 +124,16 @@ def _grounds(field: str | None, contribution: float | None, record: Decided) -> 
     return f"{field} = {_value(value)}{added}"
 
 
-def _known(record: Decided | Failed, erased: Erasure | None) -> Iterator[Text]:
+def _inputs(record: Decided | Failed, erased: Erasure | None) -> Iterator[Text]:
     if record.features:
         yield Text("  features  " + " · ".join(_feature(name, fact) for name, fact in record.features.items()))
     if record.input:
         yield Text("  input     " + " · ".join(f"{name} = {_value(value)}" for name, value in record.input.items()))
     if record.input_blob is not None and set(record.input or ()) <= set(record.personal_fields):
         digest, length = record.input_blob
-        yield Text(f"  input     {length:,} bytes that were kept beside the log cannot be read: {digest}", style="yellow")
+        yield Text(f"  input     its {length:,} bytes, stored beside the log, cannot be read: {digest}", style="yellow")
     if record.personal == "sealed":
-        yield Text("  personal  sealed; see it with --reveal", style="dim")
+        yield Text("  personal  encrypted; show it with --reveal", style="dim")
     elif record.personal == "erased":
         yield Text(f"  personal  erased{_erased(erased)}", style="yellow")
     masked = getattr(record, "masked", [])
@@ -141,18 +141,18 @@ def _known(record: Decided | Failed, erased: Erasure | None) -> Iterator[Text]:
         yield Text(f"  masked    {', '.join(masked)}", style="dim")
 
 
-def _erased(told: Erasure | None) -> str:
-    """When, by whom and why; the reason is sealed, too."""
-    if told is None:
+def _erased(erasure: Erasure | None) -> str:
+    """When, by whom and why; the reason is encrypted, too."""
+    if erasure is None:
         return ""
-    why = "; see why with --reveal" if told.why is None else f": {told.why}"
-    return f" {_when(told.time)}, by {told.by}{_authenticated(told.caller)}{why}"
+    why = "; show the reason with --reveal" if erasure.why is None else f": {erasure.why}"
+    return f" {_when(erasure.time)}, by {erasure.by}{_authenticated(erasure.caller)}{why}"
 
 
 def _took(record: Decided) -> Text:
-    spent = {stage: record.timings.get(stage) for stage in (*_STAGES, *record.timings)}  # JSON has them in no order
+    spent = {stage: record.timings.get(stage) for stage in (*_STAGES, *record.timings)}  # JSON objects have no order
     took = [(stage, ns / 1000) for stage, ns in spent.items() if ns is not None]
-    parts = [f"{stage} {us:.0f}" + (" µs" if place == 0 else "") for place, (stage, us) in enumerate(took)]
+    parts = [f"{stage} {us:.0f}" + (" µs" if index == 0 else "") for index, (stage, us) in enumerate(took)]
     total = sum(us for _, us in took)
     runs = [f"batch {run.position + 1} of {run.rows}" for run in record.batch if run.rows > 1]
     batch = f"   ({', '.join(runs)})" if runs else ""
@@ -161,36 +161,36 @@ def _took(record: Decided) -> Text:
 
 def _shadow(shadow: Shadowed) -> Text:
     score = "" if shadow.score is None else f" ({shadow.score:.3f})"
-    agrees = "agrees" if shadow.agrees else "does not agree"
+    agrees = "agrees" if shadow.agrees else "disagrees"
     return Text(f"  shadow {shadow.variant or shadow.of}: {shadow.outcome or '–'}{score}, {agrees}")
 
 
 def proof_line(proven: Proven) -> Text:
-    """Where a record lies, and what that is worth."""
-    place = f"segment {proven.segment:06}, frame {proven.frame}"
+    """A record's position, and the state of its proof."""
+    position = f"segment {proven.segment:06}, frame {proven.frame}"
     if proven.findings:
-        return Text(f"  proof: DOES NOT HOLD: {'; '.join(proven.findings)} ({place})", style="bold red")
+        return Text(f"  proof: DOES NOT HOLD: {'; '.join(proven.findings)} ({position})", style="bold red")
     if proven.signed is None:
-        return Text(f"  proof: {place}, in the chain; no checkpoint covers it yet")
-    what = "root" if proven.sealed else "chain"
-    return Text(f"  proof: {place}, {what} signed {proven.signed}")
+        return Text(f"  proof: {position}, in the chain; no checkpoint covers it yet")
+    signed = "root" if proven.sealed else "chain"
+    return Text(f"  proof: {position}, {signed} signed {proven.signed}")
 
 
-def _override(told: Override) -> Text:
+def _override(override: Override) -> Text:
     return Text.assemble(
-        f"  overridden {_when(told.time)}: ",
-        (told.outcome, "bold"),
-        f", by {told.by}{_authenticated(told.caller)}: {told.why}",
+        f"  overridden {_when(override.time)}: ",
+        (override.outcome, "bold"),
+        f", by {override.by}{_authenticated(override.caller)}: {override.why}",
     )
 
 
-def _outcome(told: Outcome) -> Text:
-    source = (f" ({told.source})" if told.source else "") + _authenticated(told.caller)
-    return Text.assemble(f"  turned out {_when(told.time)}: ", (_value(told.truth), "bold"), source)
+def _outcome(outcome: Outcome) -> Text:
+    source = (f" ({outcome.source})" if outcome.source else "") + _authenticated(outcome.caller)
+    return Text.assemble(f"  true outcome {_when(outcome.time)}: ", (_value(outcome.truth), "bold"), source)
 
 
 def _authenticated(caller: str | None) -> str:
-    """Who the server knew it came from, beside the name that was given."""
+    """The authenticated caller, beside the given name."""
     return " (not authenticated)" if caller is None else f" (caller {caller})"
 
 
@@ -220,8 +220,8 @@ def _value(value: Any) -> str:
 
 
 def _hidden(record: Decided) -> str | None:
-    """What stands for a value that is not in the input: it is personal, or was not given. A sealed record cannot tell."""
-    return f"{record.personal} or not given" if record.personal else None
+    """A placeholder for a value not in the input: personal or absent. An encrypted record cannot distinguish them."""
+    return f"{'encrypted' if record.personal == 'sealed' else record.personal} or not given" if record.personal else None
 
 
 def _when(time: str) -> str:

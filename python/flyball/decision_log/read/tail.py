@@ -1,6 +1,6 @@
-"""Records as they come, for as long as somebody looks. Reads behind the writer and never holds it up.
+"""Follows the log: yields records as they are written, without slowing the writer.
 
-Bounded: a chunk is asked for when the last one was taken, so a slow reader only comes later. Must not know the command line.
+Bounded: it reads the next chunk only after the last one was consumed. Must not know the command line.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def follow(
     last: int = 10,
     pause: Callable[[float], None] = time.sleep,
 ) -> Iterator[dict[str, Any]]:
-    """The last few records, then each one as it is written, without an end. Between looks it calls `pause`."""
+    """Yield the last records, then each new one, without end. Calls `pause` between polls."""
     options = {"kinds": None if kinds is None else list(kinds), "decision": decision}
     earlier, at = _last(log, options, last)
     yield from earlier
@@ -39,7 +39,7 @@ def follow(
 
 
 def _last(log: JournalLog, options: dict[str, Any], most: int) -> tuple[deque[dict[str, Any]], int]:
-    """The last records that are wanted, and where to go on. Looks back further and further, until there are enough."""
+    """The last matching records, and where to continue. Looks back further until there are enough."""
     segments = log.segments()
     first = segments[0].first_seq if segments else 0
     end_seq = max((facts.first_seq + facts.frames for facts in segments), default=first)

@@ -1,4 +1,4 @@
-"""The truths that were told of decisions: the last one of each counts. Must not know what they are compared with."""
+"""True outcomes of decisions: the last one of each counts. Must not know what they are compared with."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ if TYPE_CHECKING:
 
 
 def truths_of(log: JournalLog, decision: str, ids: Container[str]) -> dict[str, Any]:
-    """By decision, what turned out to be true of it. A later record stands for an earlier one, whatever its own time."""
-    told = log.records(kinds=["outcome"], decision=decision)
-    return {record["id"]: record.get("truth") for record in told if record["id"] in ids}
+    """True outcomes by decision id. A later record replaces an earlier one, whatever its own time."""
+    outcomes = log.records(kinds=["outcome"], decision=decision)
+    return {record["id"]: record.get("truth") for record in outcomes if record["id"] in ids}

@@ -1,7 +1,7 @@
-"""Views over a whole log for SQL: what is in Parquet, and what is in segments that are not compacted yet.
+"""SQL views over the whole log: Parquet and segments not yet compacted.
 
-`records` has all of it; `decisions`, `failures`, `outcomes`, `overrides`, `shadows` and `events` are parts of it, and with
-decisions goes what was told of them later. Nothing personal, unless it was asked for. Must not know the command line.
+`records` has everything; `decisions`, `failures`, `outcomes`, `overrides`, `shadows` and `events` are parts of it.
+`decisions` includes later annotations. Personal data only with `reveal`. Must not know the command line.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from flyball.native.journal import JournalLog
 
-_CHUNK = 512  # lines; DuckDB reads each once for every column, and 2,048 of a few kilobytes take a gigabyte
-_MEMORY = "1GB"  # what is more goes to a temporary folder
+_CHUNK = 512  # lines; DuckDB reads each once per column, and 2,048 of a few kilobytes take a gigabyte
+_MEMORY = "1GB"  # beyond it DuckDB spills to a temporary folder
 REVEALED = "revealed"
 
-# The reason of an erasure is sealed, so that only what was opened has it.
+# The reason of an erasure is encrypted, so only revealed values have it.
 _REASON = f"CASE WHEN kind = 'erased' THEN {REVEALED}->>'$.why' ELSE why END"
 
-# Columns that decisions have beside those of records: (name, type, what it is).
+# Columns of decisions beside those of records: (name, type, meaning).
 JOINED = (
     ("outcomes", "BIGINT", "number of reported truths"),
     ("truth", "JSON", "the last reported truth"),
@@ -39,12 +39,12 @@ JOINED = (
     ("override_caller", "VARCHAR", "the authenticated caller of it"),
     ("override_why", "VARCHAR", "its reason"),
     ("final", "VARCHAR", "the outcome that counts: the last override's, else its own"),
-    ("delivered", "BOOLEAN", "false: the client had hung up"),
+    ("delivered", "BOOLEAN", "false: the client had disconnected"),
     ("erased", "BOOLEAN", "its subject was erased"),
 )
-_TOLD = ("truth", "when", "source", "by", "why", "name", "of", "agrees", "fault", "record")
+_ANNOTATED = ("truth", "when", "source", "by", "why", "name", "of", "agrees", "fault", "record")
 _DECISIONS = f"""
-SELECT r.* EXCLUDE ({", ".join(f'"{name}"' for name in _TOLD)}),
+SELECT r.* EXCLUDE ({", ".join(f'"{name}"' for name in _ANNOTATED)}),
   coalesce(o.outcomes, 0) AS outcomes, o.last.truth AS truth, o.last."time" AS truth_time,
   o.last.source AS truth_source, o.last.caller AS truth_caller,
   coalesce(v.overrides, 0) AS overrides, v.last.outcome AS override_outcome,
@@ -61,7 +61,7 @@ LEFT JOIN (SELECT id, decision, count(*) AS overrides,
     arg_max({{'outcome': outcome, 'by': "by", 'why': why, 'caller': caller}}, seq) AS last
     FROM records WHERE kind = 'override' GROUP BY id, decision) v ON v.id = r.id AND v.decision = r.decision
 WHERE r.kind = 'decision'
-"""  # noqa: S608  # nothing of it comes from outside
+"""  # noqa: S608  # no external input
 PARTS = {
     "failures": "SELECT * FROM records WHERE kind = 'failed'",
     "outcomes": 'SELECT seq, id, "at", "time", decision, truth, "when", source, caller FROM records '
@@ -77,9 +77,9 @@ VIEWS = ("records", "decisions", *PARTS)
 
 @contextmanager
 def opened(log: JournalLog, *, since_ns: int | None = None, reveal: bool = False) -> Iterator[Any]:
-    """A DuckDB connection with the views. What is older than `since_ns` may be missing: what was told of it later is not.
+    """Open a DuckDB connection with the views. Records older than `since_ns` may be missing.
 
-    With `reveal` records have a column more, what is personal, opened; the log must have been opened for that, too.
+    With `reveal`, records have an extra column of decrypted personal data; the log must be opened with `reveal`, too.
     """
     with tempfile.TemporaryDirectory(prefix="flyball-query-") as folder:
         connection = _connect(folder)
@@ -96,7 +96,7 @@ def opened(log: JournalLog, *, since_ns: int | None = None, reveal: bool = False
 def _connect(folder: str) -> Any:
     with needing("queries need DuckDB and pyarrow", extra="journal"):
         import duckdb
-        import pyarrow  # noqa: F401  # DuckDB's rows come and go through it
+        import pyarrow  # noqa: F401  # DuckDB exchanges rows through it
     connection = duckdb.connect(config={"autoinstall_known_extensions": False, "temp_directory": folder})
     connection.execute(f"SET memory_limit = '{_MEMORY}'")
     connection.execute("SET TimeZone = 'UTC'")
@@ -104,7 +104,7 @@ def _connect(folder: str) -> Any:
 
 
 def _records(connection: Any, log: JournalLog, since_ns: int | None, reveal: bool) -> None:
-    """The base of all views: the rows of segments as a table, Parquet as it lies there."""
+    """Create the base view: segments as a table, Parquet files in place."""
     import pyarrow
 
     from flyball.decision_log.read.columns import select_of_lines
@@ -112,12 +112,12 @@ def _records(connection: Any, log: JournalLog, since_ns: int | None, reveal: boo
     of_lines = select_of_lines("lines", {REVEALED: f"line->'$.{REVEALED}'"} if reveal else {})
     connection.register("lines", pyarrow.table({"line": pyarrow.array([], pyarrow.string())}))
     connection.execute(f"CREATE TABLE uncompacted AS {of_lines}")
-    compacted = [(0, _uncompacted_from(log))]  # read once: each record is taken from one place
+    compacted = [(0, _uncompacted_from(log))]  # read once: each record comes from one source
     from_seq, end = max(compacted[0][1], log.first_since(since_ns)), False
     while not end:
-        told = {"since_ns": since_ns, "durable_only": False}
+        options = {"since_ns": since_ns, "durable_only": False}
         try:
-            lines, from_seq, end = log.chunk(from_seq, _CHUNK, told)
+            lines, from_seq, end = log.chunk(from_seq, _CHUNK, options)
         except EvidenceError as error:
             moved_to = _uncompacted_from(log)
             if error.code != "journal_moved" or moved_to <= from_seq:
@@ -125,7 +125,7 @@ def _records(connection: Any, log: JournalLog, since_ns: int | None, reveal: boo
             compacted.append((from_seq, moved_to))
             from_seq = moved_to
             continue
-        texts = [line.decode() for line in lines.splitlines()]  # a text may hold what `str` takes for the end of a line
+        texts = [line.decode() for line in lines.splitlines()]  # text may contain what `str.splitlines` takes for a line end
         if reveal:
             texts = [_revealed(text) for text in texts]
         connection.register("lines", pyarrow.table({"line": pyarrow.array(texts, pyarrow.string())}))
@@ -144,7 +144,7 @@ def _uncompacted_from(log: JournalLog) -> int:
 
 
 def _parquet(connection: Any, log: JournalLog, reveal: bool, seqs: list[tuple[int, int]]) -> str | None:
-    """SQL for what is compacted; none: nothing is."""
+    """SQL for compacted records; None if there are none."""
     files = log.folder / "parquet"
     if not any(files.glob("day=*/decision=*/*.parquet")):
         return None
@@ -155,7 +155,7 @@ def _parquet(connection: Any, log: JournalLog, reveal: bool, seqs: list[tuple[in
         connection.create_function("revealed_of", lambda payload: _revealed_of(log, payload), ["BLOB"], "JSON")
         names += ", CASE WHEN personal THEN revealed_of(payload) END AS revealed"
     pattern = quoted(str(files / "day=*" / "decision=*" / "*.parquet"))
-    # A segment counts as compacted once it is listed: files may lie there before, and its records are in both then.
+    # A segment counts as compacted once it is listed: until then its records are in both.
     listed = " OR ".join(f"seq >= {first} AND seq < {end}" for first, end in seqs)
     files_read = f"read_parquet({pattern}, hive_partitioning = false, union_by_name = true)"
     return f"SELECT {names} FROM {files_read} WHERE {listed}"  # noqa: S608
@@ -168,12 +168,12 @@ def _of_parquet(name: str, kind: str) -> str:
 
 
 def _revealed_of(log: JournalLog, payload: bytes) -> str | None:
-    told = json.loads(_revealed(json.dumps(log.render(payload)))).get(REVEALED)
-    return None if told is None else json.dumps(told)
+    revealed = json.loads(_revealed(json.dumps(log.render(payload)))).get(REVEALED)
+    return None if revealed is None else json.dumps(revealed)
 
 
 def _revealed(line: str) -> str:
-    """A record's JSON with what is personal under `revealed`, and out of its parts; "erased" where the key is deleted."""
+    """Move personal data in a record's JSON to `revealed`; "erased" if the key is deleted."""
     record = json.loads(line)
     fields, features = record.get("personal_fields") or (), record.get("personal_features") or ()
     values = record.get("personal_values") or ()

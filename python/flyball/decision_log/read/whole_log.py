@@ -1,6 +1,6 @@
-"""The whole log: what lies in Parquet, then what still lies in segments, under the names that `JournalLog` has.
+"""The whole log, Parquet and segments, with the interface of `JournalLog`.
 
-Whoever reads records takes this; whoever writes Parquet takes `JournalLog`. Must not know how records are shown.
+Readers of records use this; writers of Parquet use `JournalLog`. Must not know how records are shown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST = 4096
 
 
 class WholeLog(JournalLog):
-    """A journal's folder with all of its records."""
+    """A journal's folder with all its records."""
 
     def read(self, from_seq: int, wanted: Wanted) -> Iterator[dict[str, Any]]:
         """Each record once, also while compaction moves them."""
@@ -41,7 +41,7 @@ class WholeLog(JournalLog):
                 begin = self.first_since(wanted.since_ns) if begin is None else begin
                 lines, from_seq, end = self.chunk(max(from_seq, begin), _MOST, asdict(wanted))
             except EvidenceError as error:
-                # It was compacted between the two looks; the list says so by now, or nobody knows where it is.
+                # It was compacted in between; by now the list has it, or it is lost.
                 if error.code != "journal_moved" or tried == from_seq:
                     raise
                 tried, parquet = from_seq, ParquetLog(self.folder)
@@ -56,20 +56,20 @@ class WholeLog(JournalLog):
                     yield record
 
     def find(self, decision_id: str) -> list[dict[str, Any]]:
-        """All records of a decision, oldest first: itself, and what was told of it later."""
+        """All records of a decision, oldest first: its own and its annotations."""
         try:
             live = super().find(decision_id)
         except EvidenceError as error:
             if error.code != "journal_moved":
                 raise
             live = super().find(decision_id)
-        # Segments first: what compaction moves in between is seen twice then, not never.
+        # Segments first: a record that compaction moves meanwhile is then seen twice, not never.
         compacted = ParquetLog(self.folder).find(decision_id)
         found = {frame.seq: self.placed(frame, entry.first_seq) for entry, frame in compacted}
         return list((found | {record["seq"]: record for record in live}).values())
 
     def erasure(self, subject: str, from_seq: int) -> dict[str, Any] | None:
-        """The first erasure of a subject from a sequence number on; none: there is none, or its record was removed."""
+        """The first erasure of a subject from a sequence number on; None if none, or if its record was removed."""
         parquet = ParquetLog(self.folder)
         for entry in _compacted(parquet, from_seq):
             for frame in parquet.events(entry, "erased") if entry.gone_unix_ns is None else ():
@@ -80,12 +80,14 @@ class WholeLog(JournalLog):
         return super().erasure(subject, from_seq)
 
     def placed(self, frame: Frame, first_seq: int) -> dict[str, Any]:
-        """A frame as a record with its place, as the log's reader gives it."""
-        place = {"seq": frame.seq, "segment": frame.segment, "frame": frame.seq - first_seq}
-        return self.with_input({**self.render(frame.payload), **place, "leaf": frame.leaf.hex(), "prev": frame.prev.hex()})
+        """Convert a frame to a record with its position, like the native reader."""
+        position = {"seq": frame.seq, "segment": frame.segment, "frame": frame.seq - first_seq}
+        return self.with_input(
+            {**self.render(frame.payload), **position, "leaf": frame.leaf.hex(), "prev": frame.prev.hex()}
+        )
 
     def prove(self, seq: int) -> Proof:
-        """That a record is in its segment, and its segment under the last checkpoint."""
+        """Prove that a record is in its segment, and the segment under the last checkpoint."""
         if ParquetLog(self.folder).of(seq) is None:
             return super().prove(seq)
         from flyball.decision_log.proof.prove import prove_compacted
@@ -101,7 +103,7 @@ class WholeLog(JournalLog):
         without_keys: bool = False,
         told: Callable[[int, int], None] | None = None,
     ) -> Verified:
-        """Check everything, in segments and in Parquet; never stops at the first fault."""
+        """Verify segments and Parquet, and collect all findings."""
         from flyball.decision_log.proof.verify_parquet import verify_parquet
 
         parquet = verify_parquet(self.folder, segment, told)
@@ -119,7 +121,7 @@ class WholeLog(JournalLog):
         )
 
     def segment_frames(self, segment: int) -> tuple[bytes, list[Frame]]:
-        """A segment's header and its durable frames, wherever it lies."""
+        """A segment's header and its durable frames, from Parquet or its own file."""
         parquet = ParquetLog(self.folder)
         if segment in parquet.entries:
             entry = parquet.entries[segment]
@@ -127,29 +129,29 @@ class WholeLog(JournalLog):
         return self.header(segment), list(self.live_frames(segment))
 
     def live_frames(self, segment: int) -> Iterator[Frame]:
-        """Durable frames of a segment that has its own file yet."""
+        """Durable frames of a segment that still has its own file."""
         facts = next(facts for facts in self.segments() if facts.segment == segment)
         seq, end = facts.first_seq, facts.first_seq + facts.frames
         while seq < end:
-            # Not one frame further: what is wrong with the next segment is no fault of this one.
+            # Not one frame further: damage in the next segment must not fail this one.
             most = min(_MOST, end - seq)
             found = list(islice(self.frames(seq, most), most))
             yield from (frame for frame in found if frame.segment == segment)
             seq = found[-1].seq + 1 if found else end
 
     def roots(self) -> dict[int, str]:
-        """Of every sealed segment that ever was, by number, in hex. The writer notes them too: for those in quarantine."""
+        """Roots of all sealed segments ever, by number, in hex. The writer's file has those in quarantine, too."""
         file = self.folder / "roots"
         noted = file.read_bytes() if file.exists() else b""
-        known = {place // 32 + 1: noted[place : place + 32].hex() for place in range(0, len(noted), 32)}
+        known = {at // 32 + 1: noted[at : at + 32].hex() for at in range(0, len(noted), 32)}
         listed = {number: entry.root for number, entry in ParquetLog(self.folder).retired.items()}
         return known | listed | {facts.segment: facts.root for facts in self.segments() if facts.sealed}
 
 
 def _compacted(parquet: ParquetLog, from_seq: int) -> Iterator[Retired]:
-    """What follows on a number and has no segment any more, in order."""
+    """Segments after a sequence number without a file of their own, in order."""
     for entry in parquet.retired.values():
         if entry.next_seq > from_seq:
             if entry.gone_unix_ns is None and entry.segment not in parquet.entries:
-                return  # its own file is there yet
+                return  # its own file still exists
             yield entry

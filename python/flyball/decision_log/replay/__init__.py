@@ -1,1 +1,1 @@
-"""Recorded decisions made again: by what made them, by a candidate, or with other values."""
+"""Replay of recorded decisions: as they were, by a candidate, or with other values."""

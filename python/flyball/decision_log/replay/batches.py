@@ -1,6 +1,6 @@
-"""Rows to private servers in long lists, several lists at a time, and each row's answer back beside its record.
+"""Sends rows to private servers in large, concurrent batches, and pairs each answer with its record.
 
-A model that minds the batch has batching off, so a list changes no score. Must not know what is compared.
+Models whose scores depend on the batch run unbatched, so a batch changes no score. Must not know what is compared.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from flyball.client.decisions import ROWS_MAX
-from flyball.decision.bulk_calls import patiently
-from flyball.decision_log.replay.rows import AgainRow, Unready
+from flyball.decision.bulk_calls import retry_when_busy
+from flyball.decision_log.replay.rows import NotReplayable, ReplayRow
 from flyball.errors import FlyballError
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-Prepared = tuple["Json", AgainRow | Unready, "Target | None"]
-"""A record, its row or why there is none, and who decides it again."""
+Prepared = tuple["Json", ReplayRow | NotReplayable, "Target | None"]
+"""A record, its row or why it cannot be replayed, and the server that decides it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Who decides rows again; targets of one key are asked together."""
+    """A server that decides rows; rows of targets with the same key are sent together."""
 
     key: str
     decision: str
@@ -34,53 +34,55 @@ class Target:
 
 
 @dataclass(slots=True)
-class _Lot:
+class _Batch:
     target: Target
     explain: bool
     records: list[Json] = field(default_factory=list)
-    rows: list[AgainRow] = field(default_factory=list)
+    rows: list[ReplayRow] = field(default_factory=list)
 
 
 def decided_again(
     prepared: Iterable[Prepared], between: Callable[[], None] = lambda: None
-) -> Iterator[tuple[Json, Decided | Unready]]:
-    """Every record with its decision, or with why there is none. `between` is called while no server is being asked."""
+) -> Iterator[tuple[Json, Decided | NotReplayable]]:
+    """Yield every record with its new decision, or why there is none; calls `between` while no request runs."""
     from flyball.native.machine import machine
 
     connections = 2 * machine().lanes
     with ThreadPoolExecutor(connections, thread_name_prefix="replay") as pool:
-        full: list[_Lot] = []
-        open_lots: dict[tuple[str, bool], _Lot] = {}
+        full: list[_Batch] = []
+        open_batches: dict[tuple[str, bool], _Batch] = {}
         for record, row, target in prepared:
-            if isinstance(row, Unready) or target is None:
-                yield record, row if isinstance(row, Unready) else Unready("nobody is there to decide it")
+            if isinstance(row, NotReplayable) or target is None:
+                yield record, row if isinstance(row, NotReplayable) else NotReplayable("no server to decide it")
                 continue
-            lot = open_lots.setdefault((target.key, row.explain), _Lot(target, row.explain))
-            lot.records.append(record)
-            lot.rows.append(row)
-            if len(lot.rows) == ROWS_MAX:
-                full.append(open_lots.pop((target.key, row.explain)))
+            batch = open_batches.setdefault((target.key, row.explain), _Batch(target, row.explain))
+            batch.records.append(record)
+            batch.rows.append(row)
+            if len(batch.rows) == ROWS_MAX:
+                full.append(open_batches.pop((target.key, row.explain)))
             if len(full) >= connections:
-                yield from _asked(pool, [*full, *open_lots.values()])
-                full, open_lots = [], {}
+                yield from _send_all(pool, [*full, *open_batches.values()])
+                full, open_batches = [], {}
                 between()
-        yield from _asked(pool, [*full, *open_lots.values()])
+        yield from _send_all(pool, [*full, *open_batches.values()])
 
 
-def _asked(pool: ThreadPoolExecutor, lots: list[_Lot]) -> Iterator[tuple[Json, Decided | Unready]]:
-    for lot, answers in zip(lots, pool.map(_ask, lots), strict=True):
-        yield from zip(lot.records, answers, strict=True)
+def _send_all(pool: ThreadPoolExecutor, batches: list[_Batch]) -> Iterator[tuple[Json, Decided | NotReplayable]]:
+    for batch, answers in zip(batches, pool.map(_send, batches), strict=True):
+        yield from zip(batch.records, answers, strict=True)
 
 
-def _ask(lot: _Lot) -> list[Decided | Unready]:
-    target = lot.target
-    values, ways = [row.values for row in lot.rows], [row.way for row in lot.rows]
+def _send(batch: _Batch) -> list[Decided | NotReplayable]:
+    target = batch.target
+    values, routes = [row.values for row in batch.rows], [row.forced_route for row in batch.rows]
     try:
-        rows = patiently(lambda: target.client.decide_rows(target.decision, values, ways=ways, explain=lot.explain))
+        rows = retry_when_busy(
+            lambda: target.client.decide_rows(target.decision, values, forced_routes=routes, explain=batch.explain)
+        )
     except FlyballError as error:
-        return [Unready(_told(error))] * len(lot.rows)  # where no row of a list is decided, the list's fault is theirs
-    return [row.decided or Unready(_told(row.fault)) for row in rows]
+        return [NotReplayable(_text(error))] * len(batch.rows)  # a fault of the whole request is every row's
+    return [row.decided or NotReplayable(_text(row.fault)) for row in rows]
 
 
-def _told(fault: FlyballError | None) -> str:
+def _text(fault: FlyballError | None) -> str:
     return str(fault).replace("\n", ";") if fault else "no answer"

@@ -1,6 +1,6 @@
-"""What another model or policy would have decided: recorded rows through a candidate, beside what was decided.
+"""Decides recorded rows with a candidate, beside the recorded decisions.
 
-The candidate's first variant decides every row, so that a split draws no lots here. Must not know figures, nor reports.
+The candidate's first variant decides every row, so that a split adds no randomness. Must not know figures or reports.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from flyball.decision.bulk_calls import DEADLINE_MS, QUEUE_WAIT_MS
 from flyball.decision.compile.bundle import bundle_of
 from flyball.decision.local import LocalServer
 from flyball.decision_log.replay.batches import Target, decided_again
-from flyball.decision_log.replay.rows import AgainRow, Unready, again
+from flyball.decision_log.replay.rows import NotReplayable, ReplayRow, replay_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ _REMEDIED = "decided by a remedy or a kill switch, not by the model"
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A decision as it was and as the candidate makes it, with the values that segments are made of."""
+    """A decision as recorded and by the candidate, with the values of its segment."""
 
     id: str
     was: str
@@ -36,31 +36,31 @@ class Pair:
     was_score: float | None
     now_score: float | None
     segment: tuple[Any, ...]
-    """The values of the fields that were asked for, in their order."""
+    """The values of the requested fields, in order."""
 
 
 @dataclass(slots=True)
 class Trial:
-    """All rows that a candidate decided, and why others were left out."""
+    """All rows that a candidate decided, and the reasons for those left out."""
 
     name: str
     candidate: str
     outcomes: list[str]
-    """Those of the candidate's policy, in its order."""
+    """The outcomes of the candidate's policy, in order."""
     adverse: list[str]
     fields: tuple[str, ...]
     pairs: list[Pair] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
 
 
-def tried(
+def try_candidate(
     decision: Decision,
     records: Iterable[Json],
     *,
     fields: Sequence[str] = (),
-    told: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Trial:
-    """Decide records by a candidate; `told` hears how many are done, and the last one's number."""
+    """Decide records with a candidate; `progress` gets the number done and the last sequence number."""
     compiled = decision.check().compiled
     document = compiled.document
     policy = document["policy"]
@@ -76,7 +76,7 @@ def tried(
         target = Target("candidate", decision.name, server.client)
         prepared = (_prepared(record, document, target) for record in records)
         for done, (record, decided) in enumerate(decided_again(prepared), start=1):
-            if isinstance(decided, Unready):
+            if isinstance(decided, NotReplayable):
                 trial.left_out["erased" if decided.erased else decided.why] += 1
             else:
                 trial.pairs.append(
@@ -89,8 +89,8 @@ def tried(
                         tuple(_value(record, name) for name in fields),
                     )
                 )
-            if told is not None:
-                told(done, record["seq"])
+            if progress is not None:
+                progress(done, record["seq"])
     finally:
         server.close()
     return trial
@@ -98,22 +98,22 @@ def tried(
 
 def _prepared(record: Json, document: Mapping[str, Any], target: Target) -> Prepared:
     features = {item["name"]: item for item in document["features"]}
-    row = again(record, features)
-    if isinstance(row, Unready):
+    row = replay_row(record, features)
+    if isinstance(row, NotReplayable):
         return record, row, None
     if record.get("remedy") is not None or record.get("route") in ("declared", "kill_switch"):
-        return record, Unready(_REMEDIED), None
+        return record, NotReplayable(_REMEDIED), None
     known = record.get("features") or {}
     absent = [name for name, feature in features.items() if feature.get("compute") is None and name not in known]
     if absent:
-        return record, Unready(f"the candidate's feature {absent[0]!r} is not in the record"), None
-    taken = {item["name"] for item in document["input"]} | set(features)
-    values = {name: value for name, value in row.values.items() if name in taken}
-    return record, AgainRow(values, {"variant": document["variants"][0]["name"]}, False), target
+        return record, NotReplayable(f"the candidate's feature {absent[0]!r} is not in the record"), None
+    known_names = {item["name"] for item in document["input"]} | set(features)
+    values = {name: value for name, value in row.values.items() if name in known_names}
+    return record, ReplayRow(values, {"variant": document["variants"][0]["name"]}, False), target
 
 
 def _value(record: Json, name: str) -> Any:
-    """A field, a feature, or what else the record says of the request."""
+    """The value of a field, a feature, or a property of the request."""
     if name in (record.get("input") or {}):
         return record["input"][name]
     if name in (record.get("features") or {}):
@@ -122,7 +122,7 @@ def _value(record: Json, name: str) -> Any:
 
 
 def _finite(score: object) -> float | None:
-    """Scores that are not finite are texts."""
+    """The score if finite; non-finite scores are text in records."""
     return float(score) if isinstance(score, int | float) else None
 
 

@@ -1,4 +1,4 @@
-"""The report of a candidate: tables of text for the terminal, and one HTML page that can be sent to anyone.
+"""The report on a candidate: text tables for the terminal, and one self-contained HTML page.
 
 Both are made from the same document. Must not know how figures are computed.
 """
@@ -31,7 +31,7 @@ def trial_lines(document: Json) -> list[str]:
     if document["errors"]:
         lines += ["", *_table(["error", "of", "was", "candidate", "difference"], errors(document))]
     elif document["truths"]:
-        lines += ["", f"{document['truths']:,} truths are known; say which are bad:  --bad fraud"]
+        lines += ["", f"{document['truths']:,} true outcomes are known; give the bad ones:  --bad fraud"]
     return lines
 
 
@@ -44,7 +44,7 @@ def write_page(document: Json, path: Path) -> Path:
 
 
 def shift_lines(shift: Json) -> list[str]:
-    """How scores moved."""
+    """Lines on how scores moved."""
     mean, largest = shift["mean"], shift["largest"]
     quantiles = ", ".join(f"{name} {value:+.4g}" for name, value in shift["quantiles"].items())
     return [
@@ -54,17 +54,17 @@ def shift_lines(shift: Json) -> list[str]:
 
 
 def segment_name(segment: Json) -> str:
-    """The values of a segment, in one text."""
+    """The values of a segment as one text."""
     return ", ".join(segment["values"])
 
 
 def segments(document: Json) -> list[list[str]]:
-    """A row of text for each segment."""
+    """One table row per segment."""
     return [[segment_name(item), f"{item['rows']:,}", percent(item["flips"])] for item in document["segments"]]
 
 
 def errors(document: Json) -> list[list[str]]:
-    """A row of text for each way to be wrong."""
+    """One table row per kind of error."""
     return [
         [
             item["name"],
@@ -85,14 +85,14 @@ def _shares(shares: list[Json]) -> list[list[str]]:
 
 
 def _matrix(matrix: dict[str, dict[str, int]]) -> list[str]:
-    """A row for each recorded outcome, a column for each of the candidate's; what nobody decided is left out."""
+    """One row per recorded outcome, one column per candidate outcome; unused ones are omitted."""
     was = [name for name, row in matrix.items() if any(row.values())]
     now = [name for name in matrix if any(row[name] for row in matrix.values())]
     return _table(["was \\ candidate", *now], [[name, *(f"{matrix[name][other]:,}" for other in now)] for name in was])
 
 
 def _table(head: list[str], rows: list[list[str]]) -> list[str]:
-    widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head))]
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     return [
         (
             "  "

@@ -1,6 +1,6 @@
-"""A decision that was made again beside the recorded one: the same to the bit, within a tolerance, or different, and where.
+"""Compares a replayed decision with the recorded one: bit-exact, within tolerance, or different, and where.
 
-Must not know how it was made again.
+Must not know how it was replayed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _REMEDIES = {
 
 
 class Class(StrEnum):
-    """How a decision that was made again stands to the recorded one."""
+    """The result of comparing a replayed decision with the recorded one."""
 
     BIT_EXACT = "bit-exact"
     WITHIN = "within tolerance"
@@ -54,16 +54,16 @@ KEPT = (Class.BIT_EXACT, Class.WITHIN)
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The class, and what is to be said of it: differences, or why it cannot be told."""
+    """The class, with notes: the differences, or why it cannot be replayed."""
 
     cls: Class
     notes: tuple[str, ...] = ()
     scores: bool = False
-    """Whether a score is not the same to the bit."""
+    """Whether a score differs in any bit."""
 
 
 def compare(record: Json, decided: Decided, tolerance: float = TOLERANCE) -> Compared:
-    """A record and the same row decided again."""
+    """Compare a record with its row decided again."""
     differences = [
         f"{name} {_shown(record.get(name))} → {_shown(got)}"
         for name, got in (("outcome", decided.outcome), ("band", decided.band))
@@ -76,23 +76,23 @@ def compare(record: Json, decided: Decided, tolerance: float = TOLERANCE) -> Com
     if differences:
         return Compared(Class.DIFFERS, tuple(differences), bool(moved))
     if moved:
-        return Compared(Class.WITHIN, tuple(f"{name} is not the same to the bit" for name in moved), True)
+        return Compared(Class.WITHIN, tuple(f"{name} is not bit-exact" for name in moved), True)
     return Compared(Class.BIT_EXACT)
 
 
 def compare_declared(record: Json, document: Json) -> Compared:
-    """An outcome that a remedy declared: nothing was judged, so what the document declares is compared."""
+    """Compare an outcome declared by a remedy with the document's declaration."""
     remedy = record.get("remedy") or {}
     cause = str(remedy.get("cause"))
     declared = (document.get("remedies") or {}).get(_REMEDIES.get(cause, ""))
     outcome = declared.get("outcome") if isinstance(declared, Mapping) else None
     if outcome != record.get("outcome"):
-        return Compared(Class.DIFFERS, (f"outcome {record.get('outcome')} → {outcome}, which is declared for {cause}",))
-    return Compared(Class.BIT_EXACT, (f"declared for {cause}; no model was asked",))
+        return Compared(Class.DIFFERS, (f"outcome {record.get('outcome')} → {outcome}, declared for {cause}",))
+    return Compared(Class.BIT_EXACT, (f"declared for {cause}; no model ran",))
 
 
 def same_bits(was: object, now: object) -> bool:
-    """Whether two numbers are the same to the last bit; a zero's sign counts, and no number is like itself."""
+    """Whether two numbers are bit-identical; the sign of zero counts, and NaN equals NaN."""
     one, other = _number(was), _number(now)
     if one is None or other is None:
         return one is other
@@ -100,7 +100,7 @@ def same_bits(was: object, now: object) -> bool:
 
 
 def near(was: object, now: object, tolerance: float) -> bool:
-    """Whether they are as near as the larger of them times the tolerance."""
+    """Whether two numbers are equal within the relative tolerance."""
     one, other = _number(was), _number(now)
     if one is None or other is None:
         return one is other
@@ -110,19 +110,19 @@ def near(was: object, now: object, tolerance: float) -> bool:
 
 
 def _scores(record: Json, decided: Decided) -> list[tuple[str, object, object]]:
-    """The score, and that of each model where several ran; the answer has the only one's in the score itself."""
+    """The score, and each model's score if several ran."""
     found: list[tuple[str, object, object]] = [("score", record.get("score"), decided.score)]
     recorded = record.get("scores") or {}
-    # A remedy may have run other models before those of the way that is gone again.
+    # A remedy may have run other models before those of the replayed route.
     for name, now in decided.scores.items():
         was = _number(recorded.get(name))
-        # An answer has null where a score is not finite.
+        # A response has null for a non-finite score.
         found.append((f"score of {name}", None if was is not None and not math.isfinite(was) else was, now))
     return found
 
 
 def _reasons(record: Json, decided: Decided) -> list[str]:
-    """Rules' codes in their order; the model's too where the record has any: a late answer goes without them."""
+    """Compare the rules' codes in order; the model's only if recorded: a late answer omits them."""
     recorded = record.get("reasons") or []
     was = [item["code"] for item in recorded if item.get("contribution") is None]
     now = [reason.code for reason in decided.reasons if reason.contribution is None]
@@ -144,7 +144,7 @@ def _contributions(record: Json, decided: Decided) -> list[tuple[str, object, ob
 
 
 def _number(value: object) -> float | None:
-    """A number as records write it: those that are not finite are texts."""
+    """A number in a record: non-finite ones are text."""
     return float(value) if isinstance(value, int | float | str) else None
 
 

@@ -1,6 +1,6 @@
-"""The deployment that a record was made by, from the log's own `served` records, ready to run once more in this process.
+"""Finds the deployment of a record in the log's `served` records, and runs it in this process.
 
-Model files are those of the recorded digests or none. Must not know rows, nor what is compared.
+Model files must have the recorded digests. Must not know rows or comparisons.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _IN_FLIGHT_MAX = 65_536
 _RUN_MS_MAX = 600_000
 
 
-class CannotError(Exception):
-    """Why a record cannot be decided again."""
+class NotReplayableError(Exception):
+    """A record cannot be replayed; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """A deployment as it served: its document, and where its paths start from."""
+    """A deployment as it served: its document, and the base of its paths."""
 
     digest: str
     document: Json
@@ -47,18 +47,18 @@ class Deployment:
 
     @property
     def name(self) -> str:
-        """What callers asked for."""
+        """The name that callers use."""
         return str(self.document["name"])
 
     @property
     def decision(self) -> Json:
-        """The document of the decision itself."""
+        """The decision's document."""
         found: Json = self.document["decision"]
         return found
 
     @property
     def versions(self) -> list[Json]:
-        """Its models: those of what served, and those of its candidate."""
+        """Its models, with those of its candidate."""
         return [*self.document["versions"], *(self.document.get("candidate") or {}).get("versions", ())]
 
     @cached_property
@@ -67,7 +67,7 @@ class Deployment:
         return {str(item["name"]): item for item in self.decision.get("features") or ()}
 
     def has(self, models: list[Json]) -> bool:
-        """Whether its versions are those that took part in a decision."""
+        """Whether its versions are those of a decision's models."""
         digests = {item["version"]: item["artifact"]["digest"] for item in self.versions}
         return all(digests.get(item["version"]) == item["digest"] for item in models)
 
@@ -76,7 +76,7 @@ class Deployments:
     """Finds the deployments of records, and runs them."""
 
     def __init__(self, log: JournalLog, models: Path | None = None) -> None:
-        """`models` is a folder in which files are found by their digests, wherever they lay once."""
+        """`models` is a folder to search for model files by digest."""
         self._log = log
         self._files = _FilesByDigest(models)
         self._segments = log.segments()
@@ -84,10 +84,10 @@ class Deployments:
         self._compacted: list[Json] | None = None
         self._known: dict[str, Deployment] = {}
         self._found: dict[tuple[Any, ...], Deployment] = {}
-        self._servers: OrderedDict[str, LocalServer | CannotError] = OrderedDict()
+        self._servers: OrderedDict[str, LocalServer | NotReplayableError] = OrderedDict()
 
     def of(self, record: Json) -> Deployment:
-        """What served when a record was made; raises `CannotError`."""
+        """The deployment that decided a record; raises `NotReplayableError`."""
         models = record.get("models") or []
         named = (record["decision"], record["document"], tuple(sorted((item["version"], item["digest"]) for item in models)))
         if named not in self._found:
@@ -95,17 +95,17 @@ class Deployments:
         return self._found[named]
 
     def running(self, deployment: Deployment) -> LocalServer:
-        """A private server of it, kept for the next rows; raises `CannotError`."""
+        """A private server of the deployment, reused for later rows; raises `NotReplayableError`."""
         running = self._servers.get(deployment.digest)
         if running is None:
             running = self._servers[deployment.digest] = self._started(deployment)
         self._servers.move_to_end(deployment.digest)
-        if isinstance(running, CannotError):
+        if isinstance(running, NotReplayableError):
             raise running
         return running
 
-    def alone(self) -> dict[str, str]:
-        """Models whose rows are never run together, and why: those that mind the batch among them."""
+    def unbatched(self) -> dict[str, str]:
+        """Models with batching off, and why."""
         running = [server for server in self._servers.values() if isinstance(server, LocalServer)]
         return {
             f"{ack.name} v{version.version}": version.batching.reason or "by its settings"
@@ -116,35 +116,35 @@ class Deployments:
         }
 
     def close(self, but: int = 0) -> None:
-        """End all servers but so many, those that were used last."""
+        """Stop all servers but the `but` most recently used."""
         while len(self._servers) > but:
             _, running = self._servers.popitem(last=False)
             if isinstance(running, LocalServer):
                 running.close()
 
-    def _started(self, deployment: Deployment) -> LocalServer | CannotError:
+    def _started(self, deployment: Deployment) -> LocalServer | NotReplayableError:
         try:
             bundle = offline_bundle(deployment, self._files.path)
             return LocalServer(bundle, offline=True, deadline_ms=DEADLINE_MS)
-        except CannotError as why:
+        except NotReplayableError as why:
             return why
         except FlyballError as error:
-            return CannotError(error.message)
+            return NotReplayableError(error.message)
 
     def _search(self, record: Json, models: list[Json]) -> Deployment:
-        """The last one before the record, segment by segment backwards: a process begins with what it serves."""
-        why = f"no record says how {record['decision']} served with document {record['document']}"
+        """The last matching deployment before the record, searched backwards by segment."""
+        why = f"no served record of {record['decision']} with document {record['document']}"
         for served in self._before(record["seq"]):
             if (served["decision"], served["document"]) != (record["decision"], record["document"]):
                 continue
             deployment = self._read(served)
             if deployment.has(models):
                 return deployment
-            why = f"no record says how {record['decision']} served with the models of this one"
-        raise CannotError(why)
+            why = f"no served record of {record['decision']} with the models of this record"
+        raise NotReplayableError(why)
 
     def _before(self, seq: int) -> Iterator[Json]:
-        """`served` records before a number, newest first: of segments one by one, then of all that was compacted."""
+        """`served` records before a sequence number, newest first: segment by segment, then all compacted ones."""
         first = self._segments[0].first_seq if self._segments else seq + 1
         for facts in reversed(self._segments):
             yield from (item for item in reversed(self._in_segment(facts.segment)) if item["seq"] <= seq)
@@ -170,7 +170,7 @@ class Deployments:
         if digest not in self._known:
             document = self._log.blob(digest)
             if document is None:
-                raise CannotError(f"the deployment's document {digest} is not beside the log any more")
+                raise NotReplayableError(f"the deployment's document {digest} is no longer in the log")
             self._known[digest] = Deployment(digest, json.loads(document), Path(served["base"]))
         return self._known[digest]
 
@@ -180,17 +180,17 @@ def _served_until(log: JournalLog, stop: int) -> Iterator[Json]:
 
 
 def offline_bundle(deployment: Deployment, find: Callable[[str, Path], Path]) -> Bundle:
-    """A deployment for rows of a file: as it was, but nobody is in a hurry, and its files are where they are found.
+    """The deployment for offline rows: without deadlines, and with its files at their present paths.
 
-    Its files are those of the recorded digests; who signed them was judged when it served, and keys may have expired since.
+    Files are checked by digest only; signatures were verified when it served, and keys may have expired since.
     """
     document = _without_signatures(deployment.document)
     document["versions"] = _found_versions(deployment, document, find)
     if document.get("candidate") is not None:
         candidate = _without_signatures(document["candidate"])
         document["candidate"] = candidate | {"versions": _found_versions(deployment, candidate, find)}
-    patient = {"in_flight_max": _IN_FLIGHT_MAX, "queue_wait_ms_max": QUEUE_WAIT_MS, "run_ms_max": _RUN_MS_MAX}
-    document |= {"limits": {**document.get("limits", {}), **patient}, "slo": {}, "batch": None}
+    relaxed = {"in_flight_max": _IN_FLIGHT_MAX, "queue_wait_ms_max": QUEUE_WAIT_MS, "run_ms_max": _RUN_MS_MAX}
+    document |= {"limits": {**document.get("limits", {}), **relaxed}, "slo": {}, "batch": None}
     exact = canonical(document)
     entry = {"name": deployment.name, "digest": digest_of(exact)}
     index = canonical({"format": FORMAT, "generation": 1, "deployments": [entry]})
@@ -203,13 +203,13 @@ def _without_signatures(part: Json) -> dict[str, Any]:
 
 def _found_versions(deployment: Deployment, part: Json, find: Callable[[str, Path], Path]) -> list[dict[str, Any]]:
     return [
-        {**item, "artifact": {**item["artifact"], "path": str(_placed(deployment, item["artifact"], find))}}
+        {**item, "artifact": {**item["artifact"], "path": str(_located(deployment, item["artifact"], find))}}
         for item in part["versions"]
     ]
 
 
-def _placed(deployment: Deployment, artifact: Json, find: Callable[[str, Path], Path]) -> Path:
-    """Where a model lies; weights beside it lie beside it still."""
+def _located(deployment: Deployment, artifact: Json, find: Callable[[str, Path], Path]) -> Path:
+    """The model's present path; external weights must be beside it."""
     path = find(str(artifact["digest"]), (deployment.base / artifact["path"]).absolute())
     for item in artifact.get("external_data") or ():
         find(str(item["digest"]), path.parent / str(item["name"]))
@@ -217,7 +217,7 @@ def _placed(deployment: Deployment, artifact: Json, find: Callable[[str, Path], 
 
 
 class _FilesByDigest:
-    """Files that are what they were: at their place, else anywhere in a folder."""
+    """Finds files by digest: at their recorded path, else anywhere in a folder."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -228,12 +228,12 @@ class _FilesByDigest:
         if self._digest(path) == digest:
             return path
         if self._folder is None:
-            raise CannotError(f"model {digest} is not at {path} any more; give --models FOLDER")
+            raise NotReplayableError(f"model {digest} is no longer at {path}; give --models FOLDER")
         if self._listed is None:
             self._listed = sorted(item for item in self._folder.rglob("*") if item.is_file())
         found = next((item for item in self._listed if self._digest(item) == digest), None)
         if found is None:
-            raise CannotError(f"model {digest} is neither at {path} nor in {self._folder}")
+            raise NotReplayableError(f"model {digest} is neither at {path} nor in {self._folder}")
         return found
 
     def _digest(self, path: Path) -> str | None:

@@ -1,6 +1,6 @@
-"""Figures of a candidate: which outcomes flip, how often in which segment, how scores move, and who is wrong more often.
+"""Figures of a candidate: flipped outcomes, also by segment, score shift, and error rates.
 
-Rates have Wilson's interval, differences on the same rows Newcombe's. Must not know how pairs came about.
+Rates have Wilson intervals, differences on the same rows Newcombe intervals. Must not know how pairs were made.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _QUANTILES = (0.01, 0.05, 0.5, 0.95, 0.99)
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The share of an outcome as it was and as it would be, and the difference on the same rows."""
+    """An outcome's share, recorded and by the candidate, and the difference on the same rows."""
 
     outcome: str
     was: Rate
@@ -37,7 +37,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows that are alike, how many of them flip, and the same by outcome."""
+    """Rows with the same values, their flip rate, and their shares by outcome."""
 
     values: tuple[str, ...]
     rows: int
@@ -47,7 +47,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """How scores moved, row by row, and as a whole: PSI over tenths of the recorded ones, and Kolmogorov's distance."""
+    """The shift of scores by row, PSI over deciles of the recorded ones, and the Kolmogorov distance."""
 
     rows: int
     mean: Rate
@@ -59,7 +59,7 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class Error:
-    """One way to be wrong: among how many rows, how often it was, would be, and the difference."""
+    """One kind of error: number of rows, both rates, and their difference."""
 
     name: str
     rows: int
@@ -70,7 +70,7 @@ class Error:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What a trial comes to."""
+    """All figures of a trial."""
 
     rows: int
     matrix: dict[str, dict[str, int]]
@@ -90,7 +90,7 @@ def figures(
     stopped: Collection[str] = (),
     level: float = LEVEL,
 ) -> Figures:
-    """The figures of a trial. `truths` by decision; `bad` are those that should have been stopped, by outcomes `stopped`."""
+    """Compute the figures; `truths` by decision id, `bad` truths should have had an outcome in `stopped`."""
     pairs = trial.pairs
     outcomes = _outcomes(trial)
     matrix = {was: dict.fromkeys(outcomes, 0) for was in outcomes}
@@ -111,7 +111,7 @@ def figures(
 def errors(
     pairs: Iterable[Pair], truths: Mapping[str, Any], bad: Collection[str], stopped: Collection[str], level: float = LEVEL
 ) -> list[Error]:
-    """What was missed, what was stopped for nothing, and both; of rows whose truth is known."""
+    """Rates of missed, wrongly stopped and all wrong rows, among rows with a known truth."""
     counts: dict[str, Counter[tuple[bool, bool]]] = {name: Counter() for name in ("missed", "wrongly stopped", "wrong")}
     for pair in pairs:
         is_bad = _is_bad(truths.get(pair.id), bad)
@@ -132,7 +132,7 @@ def errors(
 
 
 def _is_bad(truth: object, bad: Collection[str]) -> bool | None:
-    """By the truths that were named; where none was, true and 1 are bad. None: that cannot be told."""
+    """Whether a truth is one of `bad`; without any, true and 1 are bad. None if unknown."""
     if truth is None or isinstance(truth, dict):
         return None
     text = _text(truth)
@@ -142,12 +142,12 @@ def _is_bad(truth: object, bad: Collection[str]) -> bool | None:
 
 
 def _outcomes(trial: Trial) -> list[str]:
-    """The candidate's in its policy's order, then those that only records have."""
+    """The candidate's outcomes in its policy's order, then those only in records."""
     return list(dict.fromkeys([*trial.outcomes, *sorted({pair.was for pair in trial.pairs})]))
 
 
 def _stopped(trial: Trial) -> list[str]:
-    """The policy's adverse outcomes; where it names none, all but its first."""
+    """The policy's adverse outcomes; without any, all but its first."""
     return trial.adverse or trial.outcomes[1:]
 
 
@@ -171,8 +171,8 @@ def _pairs(count: Counter[tuple[bool, bool]]) -> Pairs:
 
 
 def _segments(trial: Trial, outcomes: Sequence[str], level: float) -> list[Segment]:
-    """The largest segments by themselves, and the rest as one."""
-    columns = [_labels([pair.segment[place] for pair in trial.pairs]) for place in range(len(trial.fields))]
+    """The largest segments, and all others as one."""
+    columns = [_labels([pair.segment[index] for pair in trial.pairs]) for index in range(len(trial.fields))]
     by_values: dict[tuple[str, ...], list[Pair]] = {}
     for pair, values in zip(trial.pairs, zip(*columns, strict=True), strict=True):
         by_values.setdefault(values, []).append(pair)
@@ -184,7 +184,7 @@ def _segments(trial: Trial, outcomes: Sequence[str], level: float) -> list[Segme
 
 
 def _labels(values: Sequence[Any]) -> list[str]:
-    """Each value's own, or the quantile range that a number lies in where there are more numbers than bins."""
+    """A label per value; numbers get their quantile range if there are more distinct ones than bins."""
     numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
     if len(set(numbers)) <= BINS:
         return [_text(value) for value in values]
@@ -196,9 +196,9 @@ def _labels(values: Sequence[Any]) -> list[str]:
 
 
 def _range(edges: Any, value: float) -> str:
-    """A range has its lower end, and the last one both."""
-    place = min(int(np.searchsorted(edges, value, side="right")) - 1, len(edges) - 2)
-    return f"{edges[place]:.6g}..{edges[place + 1]:.6g}"
+    """The range of a value; ranges include their lower end, the last one both."""
+    index = min(int(np.searchsorted(edges, value, side="right")) - 1, len(edges) - 2)
+    return f"{edges[index]:.6g}..{edges[index + 1]:.6g}"
 
 
 def _text(value: Any) -> str:
@@ -226,7 +226,7 @@ def _shift(pairs: Sequence[Pair], level: float) -> Shift | None:
 
 
 def _psi(was: Any, now: Any) -> float:
-    """Population stability index over tenths of what was; an empty bin counts as half a row."""
+    """Population stability index over deciles of `was`; an empty bin counts as half a row."""
     edges = np.unique(np.quantile(was, np.linspace(0, 1, _SCORE_BINS + 1)))[1:-1]
     bins = len(edges) + 1
     one, other = (np.bincount(np.searchsorted(edges, side, side="right"), minlength=bins) for side in (was, now))

@@ -1,6 +1,6 @@
-"""Recorded decisions made again by the same documents and models, and how each stands to what was recorded.
+"""Replays recorded decisions with the same documents and models, and compares each with its record.
 
-The walk is the server's own, offline: features are given as they were used. Must not know the command line.
+The server's own code decides, offline, with the recorded features. Must not know the command line.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from flyball.decision_log.read.records import find
 from flyball.decision_log.replay.batches import Target, decided_again
 from flyball.decision_log.replay.compare import KEPT, TOLERANCE, Class, Compared, compare, compare_declared
-from flyball.decision_log.replay.deployments import CannotError
-from flyball.decision_log.replay.rows import Unready, again, is_declared, whole
+from flyball.decision_log.replay.deployments import NotReplayableError
+from flyball.decision_log.replay.rows import NotReplayable, is_declared, not_replayable, replay_row
 from flyball.decision_log.replay.runtime import differences
 from flyball.native.journal import runtime_fingerprint
 
@@ -37,7 +37,7 @@ _NO_ID = bytes(16)
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which decisions: one by its id, or those of a range, or a sample of them."""
+    """Which decisions to replay: one by id, a range, or a sample."""
 
     id: str | None = None
     decision: str | None = None
@@ -49,7 +49,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One decision that was made again."""
+    """One replayed decision."""
 
     id: str
     seq: int
@@ -60,31 +60,31 @@ class Replayed:
 
 @dataclass(slots=True)
 class Replay:
-    """All that were made again: how many of each class, why some cannot, and the first that are not the same."""
+    """Results of a replay: counts by class, reasons, and the first decisions that are not bit-exact."""
 
     counts: Counter[Class] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
     runtimes: Counter[str] = field(default_factory=Counter)
-    """By difference to this machine, decisions; nothing under a fingerprint that is the same."""
+    """Number of decisions by difference to this machine's fingerprint."""
     moved: Counter[str] = field(default_factory=Counter)
-    """The same for those alone whose scores are not the same to the bit."""
+    """The same for decisions whose scores are not bit-exact."""
     examples: list[Replayed] = field(default_factory=list)
-    alone: dict[str, str] = field(default_factory=dict)
-    """Models whose rows are never run together, and why."""
+    unbatched: dict[str, str] = field(default_factory=dict)
+    """Models with batching off, and why."""
 
     @property
     def rows(self) -> int:
-        """All of them."""
+        """The number of decisions."""
         return self.counts.total()
 
     @property
     def kept(self) -> bool:
-        """Whether every decision came out as it was recorded."""
+        """Whether every decision is bit-exact or within tolerance."""
         return sum(self.counts[cls] for cls in KEPT) == self.rows
 
 
 def selected(log: JournalLog, selection: Selection) -> Iterator[Json]:
-    """The records that were selected, with long inputs brought in; a sample keeps the log's order."""
+    """The selected records in the log's order, with long inputs loaded."""
     for record in _chosen(log, selection):
         yield _with_input(log, record)
 
@@ -95,19 +95,19 @@ def replay(
     deployments: Deployments,
     *,
     tolerance: float = TOLERANCE,
-    told: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Replay:
-    """Make decisions again by what they were made with; `told` hears how many are done, and the last one's number."""
+    """Replay records; `progress` gets the number done and the last sequence number."""
     found = Replay()
     runtimes = Runtimes(log)
     prepared = (_prepared(record, deployments) for record in records)
     for record, decided in decided_again(prepared, lambda: deployments.close(_SERVERS_KEPT)):
         compared = _compared(record, decided, deployments, tolerance)
         _count(found, record, compared, runtimes.differences(str(record.get("runtime"))))
-        if told is not None:
-            told(found.rows, record["seq"])
+        if progress is not None:
+            progress(found.rows, record["seq"])
     found.examples.sort(key=lambda item: item.seq)
-    found.alone = deployments.alone()
+    found.unbatched = deployments.unbatched()
     return found
 
 
@@ -123,23 +123,23 @@ def _chosen(log: JournalLog, selection: Selection) -> Iterator[Json]:
         return
     dice = random.Random(selection.seed)
     kept = list(islice(records, selection.sample))
-    for place, record in enumerate(records, start=len(kept)):
-        if (drawn := dice.randint(0, place)) < selection.sample:
+    for index, record in enumerate(records, start=len(kept)):
+        if (drawn := dice.randint(0, index)) < selection.sample:
             kept[drawn] = record
     yield from sorted(kept, key=lambda record: record["seq"])
 
 
 def decision_record(log: JournalLog, decision_id: str) -> Json:
-    """The record of a decision, or of a row that came to none."""
+    """The record of a decision, or of a failed row."""
     history = find(log, decision_id)
     return next(item for item in history.documents if item["seq"] == history.decision.seq)
 
 
 def _with_input(log: JournalLog, record: Json) -> Json:
-    """A long input lies beside the log as the same CBOR; the log's own reader puts it into words."""
+    """Load a long input, stored beside the log as CBOR, with the log's own reader."""
     blob = record.get("input_blob")
-    bare = whole(record)
-    if not blob or (bare is not None and bare.erased):
+    missing = not_replayable(record)
+    if not blob or (missing is not None and missing.erased):
         return record
     raw = log.blob(str(blob[0]))
     if raw is None:
@@ -149,35 +149,35 @@ def _with_input(log: JournalLog, record: Json) -> Json:
 
 
 def _prepared(record: Json, deployments: Deployments) -> Prepared:
-    unready = whole(record)
-    if unready is not None or is_declared(record):
-        return record, unready or Unready("declared"), None
+    missing = not_replayable(record)
+    if missing is not None or is_declared(record):
+        return record, missing or NotReplayable("declared"), None
     try:
         deployment = deployments.of(record)
-        row = again(record, deployment.features)
-        if isinstance(row, Unready):
+        row = replay_row(record, deployment.features)
+        if isinstance(row, NotReplayable):
             return record, row, None
         return record, row, Target(deployment.digest, deployment.name, deployments.running(deployment).client)
-    except CannotError as why:
-        return record, Unready(str(why)), None
+    except NotReplayableError as why:
+        return record, NotReplayable(str(why)), None
 
 
-def _compared(record: Json, decided: Decided | Unready, deployments: Deployments, tolerance: float) -> Compared:
-    if isinstance(decided, Unready):
+def _compared(record: Json, decided: Decided | NotReplayable, deployments: Deployments, tolerance: float) -> Compared:
+    if isinstance(decided, NotReplayable):
         if decided.erased:
             return Compared(Class.ERASED)
         if is_declared(record) and record.get("kind") == "decision":
             return _declared(record, deployments)
         return Compared(Class.CANNOT, (decided.why,))
     if decided.document != record["document"]:
-        return Compared(Class.CANNOT, (f"this flyball reads its document as {decided.document}",))
+        return Compared(Class.CANNOT, (f"this version of flyball compiles its document to {decided.document}",))
     return compare(record, decided, tolerance)
 
 
 def _declared(record: Json, deployments: Deployments) -> Compared:
     try:
         return compare_declared(record, deployments.of(record).decision)
-    except CannotError as why:
+    except NotReplayableError as why:
         return Compared(Class.CANNOT, (str(why),))
 
 
@@ -195,7 +195,7 @@ def _count(found: Replay, record: Json, compared: Compared, others: list[str]) -
 
 
 class Runtimes:
-    """Recorded fingerprints beside this machine's, each compared once."""
+    """Compares recorded fingerprints with this machine's, each once."""
 
     def __init__(self, log: JournalLog) -> None:
         self._log = log
@@ -203,11 +203,11 @@ class Runtimes:
         self._known: dict[str, list[str]] = {}
 
     def differences(self, digest: str) -> list[str]:
-        """What is not the same here; nothing: all that makes a run differ is."""
+        """The differences to this machine; empty if there are none."""
         if digest not in self._known:
             blob = self._log.blob(digest) if digest.startswith("sha256:") else None
             known = json.loads(blob) if blob is not None else None
             self._known[digest] = (
-                ["its runtime is not beside the log any more"] if known is None else differences(known, self._here)
+                ["its runtime is no longer in the log"] if known is None else differences(known, self._here)
             )
         return self._known[digest]

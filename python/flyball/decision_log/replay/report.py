@@ -1,6 +1,6 @@
-"""What replays and trials say: one JSON document for machines, and lines of text made from it for people.
+"""Reports of replays and trials: a JSON document for machines, and text lines made from it.
 
-Must not know terminals, nor how figures are computed.
+Must not know terminals or how figures are computed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHOWN_MAX = 10
 
 
 def replay_document(found: Replay, tolerance: float) -> Json:
-    """A replay, for machines."""
+    """The JSON document of a replay."""
     return {
         "decisions": found.rows,
         "classes": {cls.value: found.counts[cls] for cls in Class},
@@ -31,7 +31,7 @@ def replay_document(found: Replay, tolerance: float) -> Json:
         "tolerance": tolerance,
         "runtime_differences": dict(found.runtimes.most_common()),
         "scores_moved_under": dict(found.moved.most_common()),
-        "batching_off": found.alone,
+        "batching_off": found.unbatched,
         "not_bit_exact": [
             {
                 "id": item.id,
@@ -48,7 +48,7 @@ def replay_document(found: Replay, tolerance: float) -> Json:
 
 
 def replay_lines(document: Json) -> list[str]:
-    """The table of classes, what is different here, and the first that are not the same."""
+    """Text of a replay: counts by class, runtime differences, and the first different decisions."""
     rows = document["decisions"]
     lines = [
         f"  {name:<18} {count:>10,}   {count / max(rows, 1):7.2%}"
@@ -57,20 +57,20 @@ def replay_lines(document: Json) -> list[str]:
     ]
     lines += [f"  cannot: {why}   ({count:,})" for why, count in document["cannot"].items()][:_SHOWN_MAX]
     differences = document["runtime_differences"]
-    lines.append("same runtime as recorded" if not differences else "another runtime than recorded:")
+    lines.append("same runtime as recorded" if not differences else "different runtime than recorded:")
     lines += [f"  {what}   ({count:,})" for what, count in differences.items()]
     if document["scores_moved_under"]:
-        lines.append("scores moved where these differ: " + "; ".join(document["scores_moved_under"]))
-    lines += [f"{name} runs each row alone, as it did then: {why}" for name, why in document["batching_off"].items()]
+        lines.append("scores moved with these differences: " + "; ".join(document["scores_moved_under"]))
+    lines += [f"{name} runs unbatched, as recorded: {why}" for name, why in document["batching_off"].items()]
     shown = [item for item in document["not_bit_exact"] if item["class"] == Class.DIFFERS][:_SHOWN_MAX]
     for item in shown:
-        runs = ", ".join(f"{run['model']} in a run of {run['rows']}" for run in item["batch"])
+        runs = ", ".join(f"{run['model']} in a batch of {run['rows']}" for run in item["batch"])
         lines.append(f"{item['id']}   {'; '.join(item['notes'])}" + (f"   ({runs})" if runs else ""))
     return lines
 
 
 def what_if_document(found: WhatIf) -> Json:
-    """A counterfactual, for machines."""
+    """The JSON document of a what-if."""
     record, decided = found.record, found.decided
     return {
         "id": record["id"],
@@ -90,22 +90,21 @@ def what_if_document(found: WhatIf) -> Json:
 
 
 def what_if_lines(document: Json, others: list[str]) -> list[str]:
-    """The line of a counterfactual, its reasons, and what was not carried along; `others`: how the runtime differs."""
+    """Text of a what-if: outcome, reasons, notes; `others` are the runtime differences."""
     models = ", ".join(f"{item['digest'][:15]}…" for item in document["models"]) or "none"
-    # Another flyball on the same machine is told by `replay`; what it computes is compared here.
+    # `replay` reports another flyball version on the same machine; here only results count.
     elsewhere = [what for what in others if what.split(" ")[0] not in ("flyball", "commit")]
     machine = f"on another machine class ({'; '.join(elsewhere)})" if elsewhere else "on the same machine class"
     before = document["before"]
-    told = before["class"] if not before["notes"] else f"{before['class']} ({'; '.join(before['notes'])})"
-    lines = [
-        f"{_judged(document['was'])} → {_judged(document['now'])}     model {models} {machine}, {told} before the change"
-    ]
+    replayed = before["class"] if not before["notes"] else f"{before['class']} ({'; '.join(before['notes'])})"
+    change = f"{_outcome_text(document['was'])} → {_outcome_text(document['now'])}"
+    lines = [f"{change}     model {models} {machine}, {replayed} before the change"]
     lines += [f"  {reason['code']}" + _moved(reason) for reason in document["now"]["reasons"]]
     return [*lines, *(f"  {note}" for note in document["notes"])]
 
 
 def trial_document(trial: Trial, found: Figures, truths: int) -> Json:
-    """A candidate's trial, for machines."""
+    """The JSON document of a candidate's trial."""
     return {
         "decision": trial.name,
         "candidate": trial.candidate,
@@ -123,8 +122,8 @@ def trial_document(trial: Trial, found: Figures, truths: int) -> Json:
     }
 
 
-def judged(outcome: str, score: float | None) -> str:
-    """An outcome with its score, where there is one."""
+def outcome_text(outcome: str, score: float | None) -> str:
+    """An outcome with its score, if any."""
     return outcome if score is None else f"{outcome} ({score:.3f})"
 
 
@@ -137,9 +136,9 @@ def percent(rate: Rate | Json, *, signed: bool = False) -> str:
     return f"{values['value'] * 100:{sign}.2f} % ({values['low'] * 100:{sign}.2f} to {values['high'] * 100:{sign}.2f})"
 
 
-def _judged(document: Json) -> str:
+def _outcome_text(document: Json) -> str:
     score = document["score"]
-    return judged(document["outcome"], score if isinstance(score, float) else None)
+    return outcome_text(document["outcome"], score if isinstance(score, float) else None)
 
 
 def _moved(reason: Json) -> str:

@@ -1,6 +1,6 @@
-"""A recorded decision as a row that can be decided again: its fields, its features as they were used, and its way.
+"""Converts a recorded decision to a row to replay: its fields, its recorded features, and its route.
 
-What cannot be put together again says why. Must not know servers, nor what is compared.
+Gives the reason if that is impossible. Must not know servers or comparisons.
 """
 
 from __future__ import annotations
@@ -20,61 +20,56 @@ _DECLARED = "declared"
 
 
 @dataclass(frozen=True, slots=True)
-class AgainRow:
-    """What is sent: the values by name, and the way that the row is made to go."""
+class ReplayRow:
+    """A row to send: values by name, and the route that it must take."""
 
     values: dict[str, Any]
-    way: dict[str, Any] | None
+    forced_route: dict[str, Any] | None
     explain: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Unready:
-    """Why a record cannot be decided again; `erased`: a subject's key is deleted."""
+class NotReplayable:
+    """Why a record cannot be replayed; `erased` if its subject was erased."""
 
     why: str
     erased: bool = False
 
 
-def again(record: Json, features: Mapping[str, Json] | None = None) -> AgainRow | Unready:
-    """The row of a record. `features` are those of the document: what it computes is computed again."""
-    unready = whole(record)
-    if unready is not None:
-        return unready
+def replay_row(record: Json, features: Mapping[str, Json] | None = None) -> ReplayRow | NotReplayable:
+    """The row of a record. `features` are the document's: computed features are computed again."""
+    missing = not_replayable(record)
+    if missing is not None:
+        return missing
     values = dict(record.get("input") or {})
     for name, fact in (record.get("features") or {}).items():
         declared = (features or {}).get(name, {})
         if fact.get("origin") != _COMPUTED and declared.get("compute") is None:
-            values[name] = fact.get("value")  # null: missing, as it was, whatever is declared for that
-    return AgainRow(values, way_of(record), bool(record.get("explain")))
+            values[name] = fact.get("value")  # null stays missing, whatever default is declared
+    return ReplayRow(values, forced_route(record), bool(record.get("explain")))
 
 
-def whole(record: Json) -> Unready | None:
-    """Why not everything that was used is in the record; nothing: it is."""
+def not_replayable(record: Json) -> NotReplayable | None:
+    """Why a record lacks what a replay needs; None if it is complete."""
     kind = record.get("kind")
     if kind != "decision":
         fault = record.get("fault") or ["", "", ""]
-        told = (
-            f"the row failed ({fault[0]}): there is no decision to compare with"
-            if kind == "failed"
-            else f"it is of kind {kind}"
-        )
-        return Unready(told)
+        return NotReplayable(f"the row failed ({fault[0]})" if kind == "failed" else f"its kind is {kind}, not decision")
     if record.get("personal") == ERASED:
-        return Unready("its subject was erased", erased=True)
+        return NotReplayable("its subject was erased", erased=True)
     if record.get("sampled") is False:
-        return Unready("not sampled: its input was not recorded")
+        return NotReplayable("not sampled: its input was not recorded")
     if record.get("masked"):
-        return Unready(f"masked: {', '.join(record['masked'])}")
+        return NotReplayable(f"masked: {', '.join(record['masked'])}")
     if record.get("personal") is not None:
-        return Unready("its personal fields are sealed; give --kek PLACE")
+        return NotReplayable("its personal fields are encrypted; give --kek SOURCE")
     if not isinstance(record.get("input"), dict):
-        return Unready("its input is not in the log")
+        return NotReplayable("its input is not in the log")
     return None
 
 
-def way_of(record: Json) -> dict[str, Any] | None:
-    """How the row is made to go the way that it went; none: by itself."""
+def forced_route(record: Json) -> dict[str, Any] | None:
+    """The route that the replayed row must take; None for any."""
     if record.get("route") == _BY_RULES:
         return {"rules": True}
     variant = record.get("variant")
@@ -82,5 +77,5 @@ def way_of(record: Json) -> dict[str, Any] | None:
 
 
 def is_declared(record: Json) -> bool:
-    """Whether nobody judged: a remedy declared the outcome."""
+    """Whether a remedy declared the outcome, without policy."""
     return record.get("route") == _DECLARED

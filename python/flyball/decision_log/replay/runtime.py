@@ -1,4 +1,4 @@
-"""What makes a run differ from machine to machine: the recorded fingerprint beside this machine's. Must not know records."""
+"""Compares a recorded runtime fingerprint with this machine's. Must not know records."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ if TYPE_CHECKING:
 
 
 def differences(recorded: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """Each part that is not the same, in words; lists by what one has and the other lacks."""
+    """One text per difference; lists by added and removed items."""
     return _differences("", recorded, here)
 
 
-def _differences(place: str, was: Any, now: Any) -> list[str]:
+def _differences(path: str, was: Any, now: Any) -> list[str]:
     if was == now:
         return []
     if isinstance(was, dict) and isinstance(now, dict):
         found = []
         for name in sorted({*was, *now}):
-            found += _differences(f"{place}.{name}" if place else str(name), was.get(name), now.get(name))
+            found += _differences(f"{path}.{name}" if path else str(name), was.get(name), now.get(name))
         return found
     if isinstance(was, list) and isinstance(now, list):
-        lacking = [f"-{item}" for item in was if item not in now] + [f"+{item}" for item in now if item not in was]
-        return [f"{place} {' '.join(lacking) or 'in another order'}"]
-    return [f"{place} {_shown(was)} → {_shown(now)}"]
+        changed = [f"-{item}" for item in was if item not in now] + [f"+{item}" for item in now if item not in was]
+        return [f"{path} {' '.join(changed) or 'reordered'}"]
+    return [f"{path} {_shown(was)} → {_shown(now)}"]
 
 
 def _shown(value: Any) -> str:

@@ -1,6 +1,6 @@
-"""A decision with other values: first as it was, so that it is known to come out the same, then with the change.
+"""Replays a decision with other values: first unchanged, as a check, then with the change.
 
-Features that were looked up or counted stay as they were used; those that are computed follow. Must not know the terminal.
+Looked-up and window features keep their recorded values; computed ones follow. Must not know the terminal.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from flyball.decision_log.replay.batches import Target, decided_again
 from flyball.decision_log.replay.compare import TOLERANCE, Class, Compared, compare
-from flyball.decision_log.replay.deployments import CannotError
-from flyball.decision_log.replay.rows import AgainRow, Unready, again, is_declared
+from flyball.decision_log.replay.deployments import NotReplayableError
+from flyball.decision_log.replay.rows import NotReplayable, ReplayRow, is_declared, replay_row
 from flyball.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _NUMBERS = ("float", "int")
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """The record, how it stands to the same row today, and the decision with the change."""
+    """The record, its unchanged replay compared, and the decision with the change."""
 
     record: Json
     before: Compared
@@ -38,39 +38,39 @@ class WhatIf:
 
 
 def what_if(record: Json, settings: Sequence[str], deployments: Deployments, tolerance: float = TOLERANCE) -> WhatIf:
-    """Decide a record again with NAME=VALUE settings; raises where it cannot be decided at all."""
+    """Replay a record with NAME=VALUE settings; raises if it cannot be replayed."""
     try:
         deployment = deployments.of(record)
         client = deployments.running(deployment).client
-    except CannotError as why:
+    except NotReplayableError as why:
         raise _refused(str(why)) from why
-    row = again(record, deployment.features)
-    if isinstance(row, Unready):
+    row = replay_row(record, deployment.features)
+    if isinstance(row, NotReplayable):
         raise _refused("its subject was erased" if row.erased else row.why)
     changes = changed(deployment, settings)
-    other = AgainRow({**row.values, **changes}, None if is_declared(record) else row.way, row.explain)
+    other = ReplayRow({**row.values, **changes}, None if is_declared(record) else row.forced_route, row.explain)
     target = Target(deployment.digest, deployment.name, client)
     (_, before), (_, after) = decided_again([(record, row, target), (record, other, target)])
-    if isinstance(after, Unready):
+    if isinstance(after, NotReplayable):
         raise _refused(after.why)
-    compared = Compared(Class.CANNOT, (before.why,)) if isinstance(before, Unready) else compare(record, before, tolerance)
+    compared = (
+        Compared(Class.CANNOT, (before.why,)) if isinstance(before, NotReplayable) else compare(record, before, tolerance)
+    )
     return WhatIf(record, compared, after, changes, _notes(deployment, changes))
 
 
 def changed(deployment: Deployment, settings: Sequence[str]) -> dict[str, Any]:
-    """The values of NAME=VALUE settings, as the types of fields and features have them; an empty one is missing."""
+    """Parse NAME=VALUE settings by the types of fields and features; an empty value is missing."""
     types = {str(item["name"]): str(item["type"]) for item in deployment.decision["input"]}
     types |= {name: str(feature["type"]) for name, feature in deployment.features.items()}
     found: dict[str, Any] = {}
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals:
-            raise UsageError(f"{setting!r} sets nothing", next_step="write  --set NAME=VALUE")
+            raise UsageError(f"--set: {setting!r} is not NAME=VALUE", next_step="write  --set NAME=VALUE")
         if name not in types:
-            near = ", ".join(sorted(types))
-            raise UsageError(
-                f"{name!r} is neither a field nor a feature of {deployment.name}", next_step=f"those are: {near}"
-            )
+            known = ", ".join(sorted(types))
+            raise UsageError(f"--set: {deployment.name} has no field or feature {name!r}", next_step=f"it has: {known}")
         found[name] = _value(name, types[name], text)
     return found
 
@@ -86,21 +86,21 @@ def _value(name: str, kind: str, text: str) -> Any:
         fits = isinstance(value, bool) if kind == "bool" else isinstance(value, int | float) and not isinstance(value, bool)
         if not fits:
             allowed = "true or false" if kind == "bool" else "a number"
-            raise UsageError(f"{name!r} is {text!r}; allowed: {allowed}")
+            raise UsageError(f"--set: {name!r} is {text!r}; allowed: {allowed}")
         return value
     return text
 
 
 def _notes(deployment: Deployment, changes: Mapping[str, Any]) -> list[str]:
-    """What a change does not carry along by itself."""
+    """Notes on features that the change does not update."""
     notes = []
     for name, feature in deployment.features.items():
         window, lookup = feature.get("window") or {}, feature.get("lookup") or {}
         of = [str(key) for key in (window.get("of"), window.get("by"), lookup.get("key")) if key in changes]
         if of and name not in changes:
-            notes.append(f"{name} depends on {', '.join(of)} and stays as it was used; set it too:  --set {name}=…")
+            notes.append(f"{name} depends on {', '.join(of)} and keeps its recorded value; set it, too:  --set {name}=…")
     return notes
 
 
 def _refused(why: str) -> RefusedError:
-    return RefusedError(f"cannot: {why}", code="cannot_replay")
+    return RefusedError(f"cannot replay: {why}", code="cannot_replay")

@@ -1,1 +1,1 @@
-"""What is kept, moved to Parquet, held, erased and removed."""
+"""Retention: compaction to Parquet, legal holds, erasure and removal."""

@@ -1,6 +1,6 @@
-"""Runs what is not urgent beside a server: a child process that gives way to everything else. Needs nothing but Python.
+"""Runs compaction beside a server, in a low-priority child process. Uses only the standard library.
 
-The child is this very Python with `flyball decisions compact`; it may be killed at any point. Must not know the log.
+The child runs `flyball decisions compact`; it may be killed at any point. Must not know the log.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _NICE = 19
-_IOPRIO_SET = {"x86_64": 251, "aarch64": 30}  # the C library has no name for it
+_IOPRIO_SET = {"x86_64": 251, "aarch64": 30}  # libc has no wrapper for it
 _IO_PROCESS, _IO_IDLE = 1, 3 << 13
 _STOP_S = 5.0
 
 
-def give_way() -> None:
-    """This process takes only the time and the disk that nobody else wants."""
+def lower_priority() -> None:
+    """Give this process the lowest CPU and I/O priority."""
     os.nice(_NICE)
     number = _IOPRIO_SET.get(platform.machine())
     if number is not None:
-        CDLL(None).syscall(number, _IO_PROCESS, 0, _IO_IDLE)  # a kernel that does not know it leaves things as they are
+        CDLL(None).syscall(number, _IO_PROCESS, 0, _IO_IDLE)  # a kernel without it changes nothing
 
 
 def compact_command(journal: Path, keep: str | None) -> list[str]:
-    """The child's command line. `--here` is what makes it do the work itself."""
+    """The child's command line. `--here` makes it do the work itself."""
     command = [sys.executable, "-m", "flyball", "decisions", "compact", "--here", "--journal", str(journal)]
     return [*command, *(["--keep", keep] if keep else [])]
 
 
 @dataclass
 class Schedule:
-    """Starts a child every so often, one at a time. `tick` never waits."""
+    """Starts a child periodically, one at a time. `tick` never blocks."""
 
     command: list[str]
     every_s: float
@@ -50,7 +50,7 @@ class Schedule:
         self._child: subprocess.Popen[bytes] | None = None
 
     def tick(self) -> None:
-        """Looks whether it is time. A child that failed has said why on stderr; the next one tries again."""
+        """Start a child if it is due. A failed child has logged to stderr; the next one retries."""
         if self._child is not None and self._child.poll() is not None:
             self._child = None
         if self._child is None and time.monotonic() >= self._due:
@@ -58,7 +58,7 @@ class Schedule:
             self._due = time.monotonic() + self.every_s
 
     def stop(self) -> None:
-        """Ends a child that is at work; the next one goes on from there."""
+        """Stop a running child; the next one continues its work."""
         if self._child is None:
             return
         self._child.send_signal(signal.SIGTERM)

@@ -1,8 +1,8 @@
-"""Moves sealed segments into Parquet. A segment's own file is removed only when its Parquet was read back and proven.
+"""Moves sealed segments to Parquet. A segment's file is removed only after its Parquet was read back and verified.
 
-It can be killed at any point and run again. For one segment: the files are written under `state/making`, synced, read
-back and proven against the segment's root; moved to `parquet/`, with an index for servers; the segment is put on the list
-of the retired, which is the moment that counts; its file is removed. Must not know servers: it runs beside one.
+It can be killed at any point and run again. For each segment: write the files under `state/making`, fsync, read back and
+verify against the segment's root; move them to `parquet/`, with an index for servers; append the segment to the list of
+retired segments, which is the commit point; remove its file. Must not know servers: it runs beside one.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a run came to."""
+    """The result of a run."""
 
     segments: int
     records: int
     bytes_before: int
     bytes_after: int
-    stopped: str | None = None  # why the next segment stays as it is, and all after it
+    stopped: str | None = None  # why the next segment was not compacted, nor any after it
 
 
-def compact(log: WholeLog, told: Callable[[int, int], None] | None = None) -> Compacted:
-    """Every sealed segment that a signed checkpoint covers. `told` hears how many are done, of how many."""
-    with alone(log.folder):
+def compact(log: WholeLog, progress: Callable[[int, int], None] | None = None) -> Compacted:
+    """Compact every sealed segment that a signed checkpoint covers; `progress` gets (done, total)."""
+    with compaction_lock(log.folder):
         retired = read_retired(log.folder)
         segments, notes = log.segments(), log.checkpoints()
         ready = [(facts, note) for facts in segments if facts.sealed and (note := _covering(notes, facts))]
         chosen, stopped, written = [], None, 0
         for done, (facts, note) in enumerate(ready):
-            if told is not None:
-                told(done, len(ready))
+            if progress is not None:
+                progress(done, len(ready))
             try:
-                if facts.segment in retired:  # a run was killed before it could remove the file
+                if facts.segment in retired:  # an earlier run was killed before it removed the file
                     _prove(log, facts, ParquetLog(log.folder).parts(facts.segment))
                 else:
                     entry, parts = _to_parquet(log, facts, note.note)
                     append_retired(log.folder, [entry])
                     written += sum(part.stat().st_size for part in parts)
             except EvidenceError as error:
-                stopped = error.message  # what is compacted is the beginning of the log, without holes
+                stopped = error.message  # the compacted part must be a prefix of the log
                 break
             _remove(log, facts)
             chosen.append(facts)
@@ -67,28 +67,26 @@ def compact(log: WholeLog, told: Callable[[int, int], None] | None = None) -> Co
 
 
 @contextmanager
-def alone(journal: Path) -> Iterator[None]:
-    """Nobody else compacts this journal, or removes its records, at the same time."""
+def compaction_lock(journal: Path) -> Iterator[None]:
+    """Lock the journal against concurrent compaction and removal."""
     making_folder(journal / "state")
     with open_private(journal / "state" / "compact.lock") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise LockedError(
-                f"{journal} is being compacted by another process", next_step="wait until it is done"
-            ) from error
+            raise LockedError(f"another process is compacting {journal}", next_step="wait until it is done") from error
         yield
 
 
 def _covering(notes: list[str], facts: SegmentFacts) -> Checkpoint | None:
-    """The first checkpoint that was signed over the whole segment."""
-    return first_of(notes, facts.segment + 1, -1)  # the next one's header is under it: this one was sealed
+    """The first checkpoint over the whole segment."""
+    return first_of(notes, facts.segment + 1, -1)  # it covers the next segment's header, so this one was sealed
 
 
 def _to_parquet(log: WholeLog, facts: SegmentFacts, note: str) -> tuple[Retired, list[Path]]:
     from flyball.decision_log.retention.parquet_segment import PartsWriter, SegmentProof, digest_of
 
-    # Of this segment only: one that is missing elsewhere, or in quarantine, is told by `verify` and keeps nobody.
+    # Only this segment: `verify` reports others, and a missing one must not block compaction.
     found = [finding for finding in log.verify(segment=facts.segment).findings if finding.segment == facts.segment]
     if found:
         raise EvidenceError(f"segment {facts.segment} does not verify: {found[0]}")
@@ -121,7 +119,7 @@ def _prove(log: WholeLog, facts: SegmentFacts, parts: list[Path]) -> None:
 
     faults = faults_of_segment(log, parts, facts.root)
     if faults:
-        raise EvidenceError(f"segment {facts.segment} reads back from Parquet otherwise than it was: {faults[0]}")
+        raise EvidenceError(f"the Parquet of segment {facts.segment} does not match it: {faults[0]}")
 
 
 def _into_place(making: Path, parts: list[Path], parquet: Path) -> list[Path]:

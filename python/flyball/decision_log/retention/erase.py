@@ -1,6 +1,6 @@
-"""Erases a subject: deletes the key that what is personal was encrypted under. The records stay, and so does their proof.
+"""Erases a subject: deletes the key of their personal data. Records and their proofs stay.
 
-The journal itself refuses what is under a legal hold, and what it does not know. Must not know the command line.
+The journal refuses subjects under a legal hold, and unknown ones. Must not know the command line.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SEPARATOR = "\u001f"
-_DEADLINE_MS = 600_000  # all of the log is read
+_DEADLINE_MS = 600_000  # the whole log is read
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """What is kept of a subject beside the journal: by these keys too, and in these places where no server runs."""
+class FeatureData:
+    """A subject's data outside the journal: further keys, and stores to erase from without a server."""
 
     keys: list[str] = field(default_factory=list)
     features_folder: Path | None = None
@@ -29,9 +29,11 @@ class Beside:
 
 
 def subject_of(fields: Sequence[str]) -> str:
-    """The text that a subject goes by: its key fields in the document's order, joined."""
+    """The subject's identifier: its key fields in the document's order, joined."""
     if not all(fields):
-        raise UsageError("a subject is the value of its key field", next_step="flyball decisions erase VALUE --by … --why …")
+        raise UsageError(
+            "SUBJECT is empty; give the value of the key field", next_step="flyball decisions erase VALUE --by … --why …"
+        )
     return SEPARATOR.join(fields)
 
 
@@ -44,26 +46,31 @@ def erase(
     folder: Path,
     kek: str | None = None,
     key: Path | None = None,
-    beside: Beside | None = None,
+    features: FeatureData | None = None,
 ) -> Erased:
-    """Through the server that holds the journal, or straight where none does."""
-    beside = beside or Beside()
+    """Erase through the server that writes the journal, or directly without one."""
+    features = features or FeatureData()
     try:
         if url is not None:
             from flyball.client import Client
 
-            if beside.features_folder is not None or beside.stores:
-                raise UsageError("--features-folder and --store go without --url: a server knows its own")
+            if features.features_folder is not None or features.stores:
+                raise UsageError("--features-folder and --store cannot be combined with --url: the server has its own")
             with Client(url, deadline_ms=_DEADLINE_MS) as client:
-                return client.erase(subject, by=by, why=why, keys=beside.keys)
-        if not (folder / "node.json").is_file():  # a new one would know nobody
-            raise NotFoundError(f"there is no journal in {folder}", code="journal_refused", next_step="--journal FOLDER")
+                return client.erase(subject, by=by, why=why, keys=features.keys)
+        if not (folder / "node.json").is_file():  # a new journal would have no subjects
+            raise NotFoundError(f"no journal in {folder}", code="journal_refused", next_step="--journal FOLDER")
         from flyball.native.journal import Journal
 
         with Journal(folder, kek=kek, key=key) as journal:
             counts = journal.erase(
-                subject, by=by, why=why, keys=beside.keys, features_folder=beside.features_folder, stores=beside.stores
+                subject,
+                by=by,
+                why=why,
+                keys=features.keys,
+                features_folder=features.features_folder,
+                stores=features.stores,
             )
         return Erased(**counts)
     except HeldError as error:
-        raise HeldError(error.message, next_step="the holds in force:  flyball decisions holds") from error
+        raise HeldError(error.message, next_step="list the holds in force:  flyball decisions holds") from error

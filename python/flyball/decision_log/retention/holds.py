@@ -1,6 +1,6 @@
-"""Legal holds: records that must be kept though their time is over, and subjects that must not be erased meanwhile.
+"""Legal holds: records kept past their retention, whose subjects must not be erased.
 
-A hold and its release are records of the log; what is in force follows from them. Must not know how records are removed.
+Holds and releases are records of the log; the holds in force follow from them. Must not know how records are removed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _KINDS = ("hold", "release")
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """In force since record `seq`. None: every decision, from the first record, without an end."""
+    """A hold since record `seq`. None means every decision, no start, no end."""
 
     name: str
     by: str
@@ -31,28 +31,28 @@ class Hold:
 
     @classmethod
     def of(cls, record: dict[str, Any]) -> Hold:
-        """From its record."""
+        """Build it from its record."""
         limits = record.get("decision"), record.get("from"), record.get("to")
         return cls(record["name"], record["by"], record["why"], record["seq"], record["segment"], *limits)
 
     def touches(self, oldest_ns: int, newest_ns: int) -> bool:
-        """Whether records of this time may be under it."""
+        """Whether it may cover records of this period."""
         return (self.from_ns is None or newest_ns >= self.from_ns) and (self.to_ns is None or oldest_ns < self.to_ns)
 
     def names(self, record: dict[str, Any]) -> bool:
-        """Whether a record of a decision is under it. Without a time it cannot be told apart, so it is."""
+        """Whether it covers a record. A record without a time counts as covered."""
         at = record.get("at")
         in_time = at is None or self.touches(at, at)
         return in_time and (self.decision is None or record.get("decision") in (None, self.decision))
 
 
 def holds_in_force(log: WholeLog) -> list[Hold]:
-    """Those that were not released, oldest first."""
+    """The holds that were not released, oldest first."""
     return in_force(log.records(kinds=_KINDS))
 
 
 def in_force(records: Iterable[dict[str, Any]]) -> list[Hold]:
-    """The same, from the records of holds and releases in their order."""
+    """The holds in force after these hold and release records, in order."""
     holds: dict[str, Hold] = {}
     for record in records:
         if record["kind"] == "hold":

@@ -1,7 +1,7 @@
-"""The index of a compacted segment: which records have a subject, name a blob or are holds. `state/index/N.jsonl`.
+"""The index of a compacted segment, `state/index/N.jsonl`: records with subjects or blobs, and holds.
 
-A server reads it without Parquet when it erases a subject or orders a hold, and so does `verify`. It holds nothing that
-the records do not have in the open. Must not know how segments are compacted.
+A server reads it instead of Parquet to erase a subject or order a hold, and so does `verify`. It has only unencrypted
+parts of records. Must not know how segments are compacted.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ _HOLDS = ("hold", "release")
 
 
 def index_of(records: Iterable[dict[str, Any]]) -> bytes:
-    """The lines for records with their places, in their order."""
+    """The index lines of records, in order."""
     lines = (_line(record) for record in records)
     return b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in lines if line is not None)
 
 
 def write_index(journal: Path, segment: int, index: bytes) -> None:
-    """On the disk when this returns."""
+    """Write the index durably."""
     path = index_path(journal, segment)
     making_folder(path.parent)
     write_bytes(path, index)
 
 
 def index_path(journal: Path, segment: int) -> Path:
-    """Where the index of a segment is."""
+    """The index file of a segment."""
     return journal / "state" / "index" / f"{segment:016d}.jsonl"
 
 
 def remove_index(journal: Path, segment: int) -> None:
-    """Once the segment's records are removed."""
+    """Remove the index after the segment's records."""
     index_path(journal, segment).unlink(missing_ok=True)
 
 
 def differs(journal: Path, segment: int, index: bytes) -> bool:
-    """Whether the file is not what the records say."""
+    """Whether the file is missing or does not match the records."""
     try:
         return index_path(journal, segment).read_bytes() != index
     except FileNotFoundError:
@@ -59,7 +59,7 @@ def _line(record: dict[str, Any]) -> dict[str, Any] | None:
         return None
     names = (*_ALWAYS, *_WHERE_THERE, *(_OF_HOLDS if holds else ()))
     line = {name: record[name] for name in names if record.get(name) is not None}
-    # The reason of an erasure is sealed under a key of its own, not under its subject's.
+    # The reason of an erasure is encrypted with its own key, not the subject's.
     personal = record["kind"] != "erased" and any(name.startswith("personal") for name in record)
     return line | ({"personal": True} if personal else {}) | ({"blobs": blobs} if blobs else {})
 

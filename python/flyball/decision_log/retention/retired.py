@@ -1,8 +1,8 @@
-"""Which segments left `segments/`, and what they were: `state/retired.json`.
+"""The list of retired segments, those without a file in `segments/`: `state/retired.json`.
 
-Their roots stay here, so that checkpoints over all segments can still be checked, and a changed line is found by that. A
-segment in the list lies in Parquet, until its time is over: then `gone` says since when. One JSON object a line, only ever
-added to: years of segments cost no more to add to than the first.
+It has their roots, so that checkpoints over all segments can still be verified, which also detects a changed line. A
+listed segment is in Parquet until it expires; `gone` is the time of its removal. Append-only, one JSON object per line:
+adding a segment stays cheap after years.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LINE_BYTES_MAX = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """One segment that has no file of its own any more. Hashes are in hex."""
+    """A segment without a file of its own. Hashes are in hex."""
 
     segment: int
     first_seq: int
@@ -33,21 +33,21 @@ class Retired:
     last: str
     created_unix_ns: int
     newest_unix_ns: int
-    files: str  # the digest of its Parquet
+    files: str  # digest of its Parquet files
     gone_unix_ns: int | None = None
 
     @property
     def next_seq(self) -> int:
-        """The first number that is not in it."""
+        """The first sequence number after it."""
         return self.first_seq + self.frames
 
     def gone(self, now_unix_ns: int) -> Retired:
-        """The same, its records removed."""
+        """The same segment, marked as removed."""
         return replace(self, gone_unix_ns=now_unix_ns)
 
 
 def read_retired(journal: Path) -> dict[int, Retired]:
-    """By number, in order. The last line of a segment counts; a last line without its end was not written whole."""
+    """The retired segments by number. A segment's last line counts; an incomplete last line is ignored."""
     found: dict[int, Retired] = {}
     try:
         with _path(journal).open("rb") as file:
@@ -58,22 +58,22 @@ def read_retired(journal: Path) -> dict[int, Retired]:
     except FileNotFoundError:
         return {}
     except (ValueError, TypeError) as error:
-        raise RefusedError(f"{_path(journal)} is no list of retired segments: {error}") from error
+        raise RefusedError(f"{_path(journal)} is not a list of retired segments: {error}") from error
     return dict(sorted(found.items()))
 
 
 def write_retired(journal: Path, entries: dict[int, Retired]) -> None:
-    """Adds a line for each entry that is new or another than it was, durably. Lines that are there stay as they are."""
+    """Append a line for each new or changed entry, durably."""
     listed = read_retired(journal)
     append_retired(journal, [entry for number, entry in sorted(entries.items()) if listed.get(number) != entry])
 
 
 def append_retired(journal: Path, entries: list[Retired]) -> None:
-    """Lines behind those that are there, on the disk when this returns."""
+    """Append lines, durably."""
     path = _path(journal)
     making_folder(path.parent)
     with open_private(path) as file:
-        end = _whole(file)
+        end = _complete_end(file)
         file.truncate(end)
         file.seek(end)
         file.write(b"".join(json.dumps(asdict(entry)).encode() + b"\n" for entry in entries))
@@ -82,8 +82,8 @@ def append_retired(journal: Path, entries: list[Retired]) -> None:
     sync_folder(path.parent)
 
 
-def _whole(file: BufferedRandom) -> int:
-    """Where the last whole line ends: a run that was killed may have left half of one behind it."""
+def _complete_end(file: BufferedRandom) -> int:
+    """The end of the last complete line: a killed run may have left a partial one."""
     length = file.seek(0, os.SEEK_END)
     begin = max(0, length - _LINE_BYTES_MAX)
     file.seek(begin)

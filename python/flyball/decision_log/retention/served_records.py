@@ -1,7 +1,7 @@
-"""Which old segments have to stay for younger decisions: those that say how a decision that stays was served.
+"""Finds expired segments that younger decisions need, for their `served` records.
 
-A decision names its documents; the last `served` record of them before it is what replay and evidence start from.
-Must not know times or holds.
+A decision references its documents; replay and evidence packs need the last `served` record of them before it. Must not
+know times or holds.
 """
 
 from __future__ import annotations
@@ -20,42 +20,43 @@ if TYPE_CHECKING:
 
     # Decision, document, policy and schema.
     Documents = tuple[str, ...]
-    Told = tuple[int, str, Documents]
+    # Sequence number, kind and documents.
+    Reference = tuple[int, str, Documents]
 
 _DOCUMENTS = ("decision", "document", "policy", "schema")
 _KINDS = ["served", "decision", "failed"]
 _MOST = 4096
 
 
-def needed_by_younger(log: WholeLog, parquet: ParquetLog, going: set[int]) -> set[int]:
-    """Those of the segments that cannot go. One that stays has decisions of its own, which need earlier ones."""
-    if not any(kind == "served" for segment in going for _, kind, _ in _compacted(parquet, segment)):
+def needed_by_younger(log: WholeLog, parquet: ParquetLog, expired: set[int]) -> set[int]:
+    """The expired segments that must stay. The decisions of one that stays may need earlier ones."""
+    if not any(kind == "served" for segment in expired for _, kind, _ in _compacted(parquet, segment)):
         return set()
     wanted: set[Documents] = set()
     needed: set[int] = set()
     _walk_back(_live(log), wanted)
     for segment in sorted(parquet.entries, reverse=True):
-        told = list(_compacted(parquet, segment))
-        if segment in going:
-            if not wanted & {documents for _, kind, documents in told if kind == "served"}:
+        references = list(_compacted(parquet, segment))
+        if segment in expired:
+            if not wanted & {documents for _, kind, documents in references if kind == "served"}:
                 continue
             needed.add(segment)
-        _walk_back(told, wanted)
+        _walk_back(references, wanted)
     return needed
 
 
-def _walk_back(told: Iterable[Told], wanted: set[Documents]) -> None:
-    """What is wanted of earlier records, from what is wanted of these and before."""
+def _walk_back(references: Iterable[Reference], wanted: set[Documents]) -> None:
+    """Update the documents wanted from earlier records by these records."""
     served: dict[Documents, float] = {}
     decided: dict[Documents, float] = {}
-    for seq, kind, documents in told:
+    for seq, kind, documents in references:
         first = served if kind == "served" else decided
         first[documents] = min(first.get(documents, math.inf), seq)
     wanted.difference_update(served)
     wanted.update(documents for documents, seq in decided.items() if seq < served.get(documents, math.inf))
 
 
-def _compacted(parquet: ParquetLog, segment: int) -> Iterator[Told]:
+def _compacted(parquet: ParquetLog, segment: int) -> Iterator[Reference]:
     for part in parquet.parts(segment):
         names = ["seq", "kind", *_DOCUMENTS]
         table = pq.read_table(part, columns=names, partitioning=None, filters=[("kind", "in", _KINDS)])
@@ -63,8 +64,8 @@ def _compacted(parquet: ParquetLog, segment: int) -> Iterator[Told]:
             yield seq, kind, tuple(documents)
 
 
-def _live(log: WholeLog) -> Iterator[Told]:
-    """What still lies in segments, also what is not durable yet."""
+def _live(log: WholeLog) -> Iterator[Reference]:
+    """References in segments, also of records not yet durable."""
     segments = log.segments()
     at, end = segments[0].first_seq if segments else 0, not segments
     while not end:

@@ -1,7 +1,7 @@
-"""Removes long inputs beside the log that no record names any more, while a writer may be about to name them again.
+"""Removes blobs (long inputs) that no record references, while a writer may reuse them.
 
-The writer touches a file that it uses again, and then looks whether it is still there. So a file is moved aside first: if
-it is still old then, nobody uses it; else it goes back. Must not know why records go.
+The writer touches a file that it reuses, then checks that it still exists. So a file is moved aside first: if its time is
+still old then, it is unused; else it is moved back. Must not know why records are removed.
 """
 
 from __future__ import annotations
@@ -19,45 +19,45 @@ if TYPE_CHECKING:
     from flyball.decision_log.read.parquet_log import ParquetLog
     from flyball.decision_log.read.whole_log import WholeLog
 
-# A file is used before its record can be read; no record waits longer for that.
+# A blob is written before its record becomes readable; no record takes longer for that.
 _YOUNG_S = 3600
 _MOST = 4096
 
 
-class LeavingBlobs:
-    """Those that only records of segments that go name. The names are on the disk before the records are gone."""
+class UnusedBlobs:
+    """Blobs referenced only by expired segments. Their names are on disk before the records are removed."""
 
-    def __init__(self, log: WholeLog, parquet: ParquetLog, going: set[int]) -> None:
-        self._folder, self._grave = log.folder / "blobs", log.folder / "state" / "grave"
-        self._list = log.folder / "state" / "leaving.json"
+    def __init__(self, log: WholeLog, parquet: ParquetLog, expired: set[int]) -> None:
+        self._folder, self._trash = log.folder / "blobs", log.folder / "state" / "trash"
+        self._list = log.folder / "state" / "unused_blobs.json"
         self._young = time.time() - _YOUNG_S
-        for left in self._grave.glob("*"):  # by a run that was killed
+        for left in self._trash.glob("*"):  # from a killed run
             left.replace(self._folder / left.name)
-        leaving = set(read_json(self._list) or ())
-        leaving |= {name for segment in going for name in _names(_compacted(log, segment))}
-        if leaving:
-            for segment in parquet.entries.keys() - going:
-                leaving -= set(_names(_compacted(log, segment)))
-            leaving -= set(_names(_live(log)))
-        self._leaving = sorted(leaving)
-        if leaving or self._list.exists():
-            write_json(self._list, self._leaving)
+        unused = set(read_json(self._list) or ())
+        unused |= {name for segment in expired for name in _names(_compacted(log, segment))}
+        if unused:
+            for segment in parquet.entries.keys() - expired:
+                unused -= set(_names(_compacted(log, segment)))
+            unused -= set(_names(_live(log)))
+        self._unused = sorted(unused)
+        if unused or self._list.exists():
+            write_json(self._list, self._unused)
 
     def remove(self) -> int:
-        """How many there were that nobody has used of late."""
+        """Remove the blobs not used recently; return their number."""
         removed = 0
-        making_folder(self._grave)
-        for name in self._leaving:
-            place, aside = self._folder / name, self._grave / name
-            if not place.exists():
+        making_folder(self._trash)
+        for name in self._unused:
+            blob, aside = self._folder / name, self._trash / name
+            if not blob.exists():
                 continue
-            place.replace(aside)
+            blob.replace(aside)
             if aside.stat().st_mtime >= self._young:
-                aside.replace(place)
+                aside.replace(blob)
                 continue
             aside.unlink()
             removed += 1
-        if self._leaving:
+        if self._unused:
             sync_folder(self._folder)
         self._list.unlink(missing_ok=True)
         return removed
@@ -69,7 +69,7 @@ def _compacted(log: WholeLog, segment: int) -> Iterator[dict[str, Any]]:
 
 
 def _live(log: WholeLog) -> Iterator[dict[str, Any]]:
-    """What still lies in segments, also what is not durable yet."""
+    """Records in segments, also those not yet durable."""
     segments = log.segments()
     at, end = segments[0].first_seq if segments else 0, not segments
     while not end:

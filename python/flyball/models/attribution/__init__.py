@@ -1,7 +1,7 @@
-"""What a model needs beside it to be explained: a sidecar with its trees and covers, coefficients, or a baseline.
+"""Builds what explains a model: a tree sidecar, linear coefficients, or an ablation baseline.
 
-Used where a model is trained and converted; the data plane reads what is written here. Must not know decisions or servers,
-and needs no library but the one that trained the model.
+Used at training and conversion time; the data plane reads the result. Must not know decisions or servers, and needs only
+the library that trained the model.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _ENSEMBLES = {"lightgbm": from_lightgbm.ensemble, "xgboost": from_xgboost.ensemb
 
 
 def trees_sidecar(model: Any, *, element: int | None = None) -> bytes:
-    """The sidecar of a tree ensemble that LightGBM, XGBoost or scikit-learn trained, as bytes that the data plane has read.
+    """Sidecar bytes of a LightGBM, XGBoost or scikit-learn tree ensemble, validated by the data plane.
 
-    `element` is the element of the model's output that is the score: for two classes 1 unless you say 0, for more of
-    them you must say it. Contributions then push that element up or down.
+    `element` selects the output element that is the score. With two classes it defaults to 1; with more it is required.
+    Contributions then push that element up or down.
     """
     ensemble = _ensemble(model, element)
     sidecar = ensemble.to_json()
@@ -42,19 +42,19 @@ def trees_sidecar(model: Any, *, element: int | None = None) -> bytes:
 
 
 def write_trees(model: Any, path: Path, *, element: int | None = None) -> Path:
-    """Write the sidecar beside the model, by custom `NAME.trees.json`; the spec names it under `explain: {trees: …}`."""
+    """Write the sidecar, by convention `NAME.trees.json`; the spec names it under `explain: {trees: …}`."""
     path.write_bytes(trees_sidecar(model, element=element))
     return path
 
 
 def contributions(sidecar: bytes, rows: NDArray[Any]) -> NDArray[np.float64]:
-    """For each row what each column added to the raw margin, and in a last column the base; by the data plane's own code.
+    """Each column's contribution to the raw margin of each row, with the base in the last column.
 
-    A row's figures add up to its raw margin. `rows` is what the model gets; it is taken as float32.
+    Computed by the data plane's own code. Each row sums to its raw margin. `rows` are the model's inputs, cast to float32.
     """
     given = np.ascontiguousarray(rows, dtype="<f4")
     if given.ndim != 2 or given.shape[1] == 0:
-        raise UsageError(f"rows of shape {given.shape} cannot be explained", next_step="give a table: rows × columns")
+        raise UsageError(f"cannot explain rows of shape {given.shape}", next_step="pass a 2-D array: rows × columns")
     count, columns = given.shape
     answer = decisions.contributions(sidecar, given.tobytes(), columns)
     return np.frombuffer(answer, dtype="<f8").reshape(count, columns + 1).astype(np.float64)
@@ -65,7 +65,7 @@ def _ensemble(model: Any, element: int | None) -> Ensemble:
     if package is not None:
         return _ENSEMBLES[package](model, element)
     raise UsageError(
-        f"a {type(model).__name__} cannot be explained by its trees",
-        next_step="give a model of LightGBM, XGBoost or scikit-learn, or explain by ablation:"
+        f"cannot explain a {type(model).__name__} by its trees",
+        next_step="use a LightGBM, XGBoost or scikit-learn model, or explain by ablation:"
         "  flyball.models.attribution.ablation_block(rows)",
     )

@@ -1,4 +1,4 @@
-"""A tree ensemble as the sidecar has it (docs/reference/explain-sidecar.md), and how it is written.
+"""A tree ensemble in the sidecar format (docs/reference/explain-sidecar.md), and its serialisation.
 
 Must not know which library trained it.
 """
@@ -17,16 +17,16 @@ Missing = Literal["left", "right", "zero_left", "zero_right", "as_zero"]
 
 
 def refusal(reason: str) -> ModelRefusedError:
-    """The error for a model that has something a sidecar cannot say."""
+    """The error for a model that the sidecar format cannot represent."""
     return ModelRefusedError(
-        f"the model cannot be explained by its trees: {reason}",
+        f"cannot explain the model by its trees: {reason}",
         next_step="explain it by ablation:  flyball.models.attribution.ablation_block(rows)",
     )
 
 
 @dataclass
 class Tree:
-    """One tree. Splits and leaves are added from the root down: a split stands before its children."""
+    """One tree. Nodes are added from the root down: a split comes before its children."""
 
     feature: list[int] = field(default_factory=list)
     threshold: list[float] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Tree:
     cover: list[float] = field(default_factory=list)
 
     def add_split(self, feature: int, threshold: float, missing: Missing, categories: list[int] | None = None) -> int:
-        """A split, whose children are set later; `categories` go left."""
+        """Add a split; its children are attached later. `categories` go left."""
         here = len(self.feature)
         self.feature.append(feature)
         self.threshold.append(threshold)
@@ -50,7 +50,7 @@ class Tree:
         return here
 
     def add_leaf(self, value: float, cover: float) -> int:
-        """A leaf and how much training data it has seen; given as children are."""
+        """Add a leaf with its training weight; returns a child reference."""
         self.value.append(value)
         self.cover.append(cover)
         return -len(self.value)
@@ -62,7 +62,7 @@ class Tree:
 
 @dataclass
 class Ensemble:
-    """Trees, and what the sum of their leaves starts from."""
+    """Trees and the base value that their leaves add to."""
 
     columns: int
     margin: str
@@ -71,14 +71,14 @@ class Ensemble:
     below: Literal["<=", "<"] = "<="
 
     def scaled(self, factor: float) -> Ensemble:
-        """The same with every leaf and the base times a factor."""
+        """A copy with every leaf and the base multiplied by a factor."""
         for tree in self.trees:
             tree.value = [value * factor for value in tree.value]
         self.base *= factor
         return self
 
     def to_json(self) -> bytes:
-        """The sidecar's bytes; the same ensemble gives the same ones."""
+        """The sidecar's bytes; deterministic."""
         document: dict[str, Any] = {
             "format": FORMAT,
             "columns": self.columns,

@@ -1,7 +1,8 @@
-"""LightGBM's trees, from its own dump. Covers are counts of training rows, as its `pred_contrib` weighs them.
-A random forest's raw score is the sum of its trees, like a boosted one's; only the probability is that of their mean.
+"""Reads LightGBM's trees from its own dump.
 
-Takes a Booster or any of LightGBM's scikit-learn classes. Never imports LightGBM: whoever has a model has it.
+Covers are counts of training rows, as in `pred_contrib`. A random forest's raw score is the sum of its trees, like a
+boosted model's; only the probability uses their mean. Accepts a Booster or LightGBM's scikit-learn classes. Never imports
+LightGBM: the caller already has.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ def ensemble(model: Any, element: int | None) -> Ensemble:
     found = dump["tree_info"]
     if classes > 1:
         if element is None or not 0 <= element < classes:
-            raise UsageError(f"say which of the {classes} classes is the score:  element=0 to {classes - 1}")
+            raise UsageError(f"select one of the {classes} classes as the score:  element=0 to {classes - 1}")
         trees = [_tree(info) for info in found if info["tree_index"] % classes == element]
         return Ensemble(columns, f"raw score of class {element}, {objective}", 0.0, trees)
     two = objective.startswith("binary")
     if element not in ((None, 0, 1) if two else (None, 0)):
-        raise UsageError(f"the model has no element {element} of its output")
+        raise UsageError(f"the model's output has no element {element}")
     whole = Ensemble(columns, f"raw score, {objective}", 0.0, [_tree(info) for info in found])
     # What raises the first class's probability lowers the second's.
     return whole.scaled(-1.0) if two and element == 0 else whole
@@ -37,7 +38,7 @@ def _tree(info: dict[str, Any]) -> Tree:
     tree = Tree()
     root = info["tree_structure"]
     if "leaf_value" in root:
-        # A tree that found no split; its count is not told, and weighs nothing.
+        # A tree without splits has no count in the dump; its cover does not matter.
         tree.add_leaf(root["leaf_value"], float(root.get("leaf_count") or 1))
         return tree
     # A list instead of recursion: chains of splits can be deeper than Python's stack.
@@ -62,7 +63,7 @@ def _split(tree: Tree, node: dict[str, Any]) -> int:
         categories = sorted(int(category) for category in str(node["threshold"]).split("||"))
         return tree.add_split(node["split_feature"], 0.0, "right", categories)
     if node["decision_type"] != "<=":
-        raise refusal(f"it has splits of the kind {node['decision_type']}")
+        raise refusal(f"unsupported split type {node['decision_type']}")
     return tree.add_split(node["split_feature"], float(node["threshold"]), _missing(node))
 
 
@@ -76,12 +77,12 @@ def _missing(node: dict[str, Any]) -> Missing:
         case "NaN":
             return "left" if left else "right"
         case other:
-            raise refusal(f"it treats missing values in the way {other}")
+            raise refusal(f"unsupported handling of missing values: {other}")
 
 
 def _check_count(node: dict[str, Any]) -> None:
-    """A sidecar has the counts of leaves alone; LightGBM weighs by those of splits, so these must be their sums."""
+    """A sidecar stores only leaf counts, but LightGBM weighs by split counts: these must be the leaves' sums."""
     children = (node["left_child"], node["right_child"])
     counts = [child.get("leaf_count", child.get("internal_count")) for child in children]
     if sum(counts) != node["internal_count"]:
-        raise refusal("the counts of its nodes do not add up; it was not trained in one piece")
+        raise refusal("its node counts do not add up; it was not trained in one piece")

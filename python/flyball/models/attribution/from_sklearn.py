@@ -1,6 +1,6 @@
-"""scikit-learn's trees: gradient boosting, histogram gradient boosting, forests and single trees.
+"""Reads scikit-learn's trees: gradient boosting, histogram gradient boosting, forests and single trees.
 
-Covers are weighted counts of training rows. Never imports scikit-learn: whoever has a model has it.
+Covers are weighted counts of training rows. Never imports scikit-learn: the caller already has.
 """
 
 from __future__ import annotations
@@ -22,36 +22,36 @@ def ensemble(model: Any, element: int | None) -> Ensemble:
         return _boosted(model, element, _gradient_trees, _gradient_base)
     if hasattr(model, "tree_"):
         return _forest(model, [model], element)
-    # AdaBoost and bagging have trees too, but weigh them or show each other columns.
+    # AdaBoost and bagging have trees too, but weigh them or give each its own columns.
     if hasattr(model, "estimators_") and any(kind.__name__ == "BaseForest" for kind in type(model).__mro__):
         return _forest(model, model.estimators_, element)
-    raise refusal(f"{type(model).__name__} has no trees that simply add up, or is not fitted")
+    raise refusal(f"{type(model).__name__} is no additive tree model, or is not fitted")
 
 
-def _place(model: Any, element: int | None) -> tuple[int, float]:
+def _sequence(model: Any, element: int | None) -> tuple[int, float]:
     """Which sequence of trees moves the element, and in which direction."""
     classes = len(model.classes_) if hasattr(model, "classes_") else 1
     if classes > 2:
         if element is None or not 0 <= element < classes:
-            raise UsageError(f"say which of the {classes} classes is the score:  element=0 to {classes - 1}")
+            raise UsageError(f"select one of the {classes} classes as the score:  element=0 to {classes - 1}")
         return element, 1.0
     if element not in ((None, 0) if classes == 1 else (None, 0, 1)):
-        raise UsageError(f"the model has no element {element} of its output")
+        raise UsageError(f"the model's output has no element {element}")
     return 0, -1.0 if classes == 2 and element == 0 else 1.0
 
 
 def _boosted(model: Any, element: int | None, trees_of: Any, base_of: Any) -> Ensemble:
-    place, direction = _place(model, element)
+    index, direction = _sequence(model, element)
     margin = f"raw score of {type(model).__name__}"
-    return Ensemble(int(model.n_features_in_), margin, base_of(model, place), trees_of(model, place)).scaled(direction)
+    return Ensemble(int(model.n_features_in_), margin, base_of(model, index), trees_of(model, index)).scaled(direction)
 
 
-def _gradient_trees(model: Any, place: int) -> list[Tree]:
+def _gradient_trees(model: Any, index: int) -> list[Tree]:
     rate = float(model.learning_rate)
-    return [_array_tree(row[place].tree_, lambda value: float(value[0]) * rate) for row in model.estimators_]
+    return [_array_tree(row[index].tree_, lambda value: float(value[0]) * rate) for row in model.estimators_]
 
 
-def _gradient_base(model: Any, place: int) -> float:
+def _gradient_base(model: Any, index: int) -> float:
     if isinstance(model.init_, str):
         return 0.0  # "zero"
     if hasattr(model.init_, "class_prior_"):
@@ -59,18 +59,18 @@ def _gradient_base(model: Any, place: int) -> float:
         if len(prior) == 2:
             return math.log(prior[1] / prior[0])
         logs = [math.log(share) for share in prior]
-        return logs[place] - sum(logs) / len(logs)
+        return logs[index] - sum(logs) / len(logs)
     if hasattr(model.init_, "constant_"):
         return float(model.init_.constant_.ravel()[0])
-    raise refusal(f"it starts from a {type(model.init_).__name__}")
+    raise refusal(f"its initial estimator is a {type(model.init_).__name__}")
 
 
-def _histogram_base(model: Any, place: int) -> float:
-    return float(model._baseline_prediction.ravel()[place])
+def _histogram_base(model: Any, index: int) -> float:
+    return float(model._baseline_prediction.ravel()[index])
 
 
-def _histogram_trees(model: Any, place: int) -> list[Tree]:
-    return [_histogram_tree(row[place].nodes) for row in model._predictors]
+def _histogram_trees(model: Any, index: int) -> list[Tree]:
+    return [_histogram_tree(row[index].nodes) for row in model._predictors]
 
 
 def _histogram_tree(nodes: Any) -> Tree:
@@ -83,7 +83,7 @@ def _histogram_tree(nodes: Any) -> Tree:
             here = tree.add_leaf(float(node["value"]), float(node["count"]))
         else:
             if node["is_categorical"]:
-                raise refusal("scikit-learn's categorical splits have no place in a sidecar")
+                raise refusal("the sidecar does not support scikit-learn's categorical splits")
             missing: Missing = "left" if node["missing_go_to_left"] else "right"
             here = tree.add_split(int(node["feature_idx"]), _finite(node["num_threshold"]), missing)
             open_ends += [(int(node["right"]), here, False), (int(node["left"]), here, True)]
@@ -93,18 +93,18 @@ def _histogram_tree(nodes: Any) -> Tree:
 
 
 def _forest(model: Any, parts: Any, element: int | None) -> Ensemble:
-    """A forest answers the mean of its trees, and a tree's leaf has the share of each class."""
+    """A forest returns the mean of its trees; a leaf holds the share of each class."""
     if getattr(model, "n_outputs_", 1) != 1:
         raise refusal("it has several outputs")
     if hasattr(model, "classes_"):
         classes = len(model.classes_)
         chosen = classes - 1 if element is None and classes == 2 else element
         if chosen is None or not 0 <= chosen < classes:
-            raise UsageError(f"say which of the {classes} classes is the score:  element=0 to {classes - 1}")
+            raise UsageError(f"select one of the {classes} classes as the score:  element=0 to {classes - 1}")
         trees = [_array_tree(part.tree_, lambda value: float(value[chosen] / value.sum())) for part in parts]
         margin = f"share of class {chosen}"
     else:
-        _place(model, element)
+        _sequence(model, element)
         trees = [_array_tree(part.tree_, lambda value: float(value[0])) for part in parts]
         margin = "the answer itself"
     return Ensemble(int(model.n_features_in_), margin, 0.0, trees).scaled(1.0 / len(trees))
@@ -127,5 +127,5 @@ def _array_tree(nodes: Any, value_of: Any) -> Tree:
 
 
 def _finite(threshold: Any) -> float:
-    """Infinity stands where just the missing values go the other way."""
+    """An infinite threshold separates only the missing values."""
     return max(min(float(threshold), _LARGEST), -_LARGEST)

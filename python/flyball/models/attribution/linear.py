@@ -1,6 +1,6 @@
-"""What explains a model without trees: coefficients and means of a linear one, a baseline for any other.
+"""Explains models without trees: coefficients and means of a linear model, a baseline for any other.
 
-Both are small enough to stand in the spec itself, and are given as its `explain` has them.
+Both are small enough for the spec itself, and have the form of its `explain` block.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def linear_block(model: Any, rows: NDArray[Any], *, element: int | None = None) -> dict[str, dict[str, list[float]]]:
-    """`explain: {linear: …}` of a fitted linear model; `rows` is what it was fitted on, and gives the means.
+    """`explain: {linear: …}` of a fitted linear model; `rows` are its training rows and give the means.
 
-    A column's contribution to the raw margin is its coefficient times how far it lies from its mean.
+    A column contributes its coefficient times its distance from the mean to the raw margin.
     """
     if not hasattr(model, "coef_"):
         raise UsageError(f"a {type(model).__name__} has no coefficients, or is not fitted")
@@ -26,27 +26,27 @@ def linear_block(model: Any, rows: NDArray[Any], *, element: int | None = None) 
     sets, columns = coefficients.shape
     table = np.asarray(rows, dtype=np.float64)
     if table.ndim != 2 or table.shape[1] != columns:
-        raise UsageError(f"the model has {columns} columns, the rows have the shape {table.shape}")
+        raise UsageError(f"the model has {columns} columns; the rows have shape {table.shape}")
     if sets == 1:
         two = hasattr(model, "classes_")
         if element not in ((None, 0, 1) if two else (None, 0)):
-            raise UsageError(f"the model has no element {element} of its output")
+            raise UsageError(f"the model's output has no element {element}")
         chosen = -coefficients[0] if two and element == 0 else coefficients[0]
     elif element is None or not 0 <= element < sets:
-        raise UsageError(f"say which of the {sets} classes is the score:  element=0 to {sets - 1}")
+        raise UsageError(f"select one of the {sets} classes as the score:  element=0 to {sets - 1}")
     else:
         chosen = coefficients[element]
     return {"linear": {"coefficients": chosen.tolist(), "means": np.nanmean(_filled(table), axis=0).tolist()}}
 
 
 def ablation_block(rows: NDArray[Any]) -> dict[str, dict[str, list[float]]]:
-    """`explain: {ablation: …}` with the median of each column of typical rows as its baseline."""
+    """`explain: {ablation: …}` with each column's median over typical rows as baseline."""
     table = np.asarray(rows, dtype=np.float64)
     if table.ndim != 2 or table.shape[0] == 0:
-        raise UsageError(f"a baseline cannot be taken from rows of the shape {table.shape}")
+        raise UsageError(f"cannot take a baseline from rows of shape {table.shape}")
     return {"ablation": {"baseline": np.nanmedian(_filled(table), axis=0).tolist()}}
 
 
 def _filled(table: NDArray[np.float64]) -> NDArray[np.float64]:
-    """With 0 in columns that are missing everywhere: those have neither mean nor median."""
+    """Put 0 into columns without any value: they have neither mean nor median."""
     return np.where(np.isnan(table).all(axis=0), 0.0, table)

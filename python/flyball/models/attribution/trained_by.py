@@ -1,4 +1,4 @@
-"""Which package trained a model, told by its class: none of them is imported for this.
+"""Detects which package trained a model from its class, without importing the package.
 
 Must not know what is made of the model.
 """
@@ -12,6 +12,6 @@ if TYPE_CHECKING:
 
 
 def trained_by(model: Any, packages: Container[str]) -> str | None:
-    """The one of these packages that the model's class comes from, or the nearest of its bases that comes from one."""
+    """The package that the model's class or its nearest base class comes from."""
     roots = (kind.__module__.partition(".")[0] for kind in type(model).__mro__)
     return next((root for root in roots if root in packages), None)

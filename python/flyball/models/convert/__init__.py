@@ -1,9 +1,9 @@
-"""Trained models turned into folders that serve them with equal answers: ONNX, what explains it, a decision, the proof.
+"""Converts trained models into folders that serve them with equal answers.
 
-    flyball.convert.convert(pipeline, data=rows, out="fraud")
+    flyball.models.convert.convert(pipeline, data=rows, out="fraud")
 
-Names are imported when first used. Must not know the registry or the command line; packages that trained a model are
-imported where one of theirs is converted, and nowhere else.
+A folder has the ONNX model, its explanation, a decision and an equivalence certificate. Names are imported lazily. Must
+not know the registry or the command line; training packages are imported only to convert their models.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flyball.models.convert.compare import Judged
+    from flyball.models.convert.compare import ComparisonResult
     from flyball.models.convert.conversion import Converted, convert
     from flyball.models.convert.draft import Terms
 
-__all__ = ["Converted", "Judged", "Terms", "convert"]
-_HOMES = {"Converted": "conversion", "Judged": "compare", "Terms": "draft", "convert": "conversion"}
+__all__ = ["ComparisonResult", "Converted", "Terms", "convert"]
+_HOMES = {"Converted": "conversion", "ComparisonResult": "compare", "Terms": "draft", "convert": "conversion"}
 
 
 def __getattr__(name: str) -> Any:

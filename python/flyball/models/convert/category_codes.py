@@ -1,4 +1,4 @@
-"""Columns of categories as boosters keep them: texts, or numbers that were categories, become codes by their place.
+"""Encodes a booster's categorical columns: each category becomes its position in the list.
 
 Must not know which booster it is.
 """
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Coding:
-    """Transforms from categories to codes, the categories as texts by field, and the data's columns that hold them."""
+    """Transforms from categories to codes, the categories of each field as text, and the data columns that hold them."""
 
     transforms: list[dict[str, Any]] = field(default_factory=list)
     values: dict[str, list[str]] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Coding:
 def coded(
     fields: Mapping[str, str], table: Table, categories: Mapping[str, list[Any]], *, unknown: float | None = -1.0
 ) -> Coding:
-    """How each column gets its codes; `unknown` is the code of other values, None: the one after the last."""
+    """The encoding of each column. `unknown` is the code of unseen values; None: the one after the last code."""
     coding = Coding()
     for name, column in fields.items():
         if column not in categories:
@@ -45,20 +45,20 @@ def coded(
 
 
 def _text(column: str, value: Any) -> str:
-    """A category as the transform `cast` prints it: whole numbers in decimal."""
+    """A category as the `cast` transform prints it: whole numbers in decimal."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool | int) or (isinstance(value, float) and value.is_integer()):
         return str(int(value))
     raise InvalidInputError(
-        f"the categories of {column!r} are neither texts nor whole numbers, say {value!r}",
-        next_step="train the model with texts as categories",
+        f"the categories of {column!r} are neither text nor whole numbers, for example {value!r}",
+        next_step="train the model with text categories",
     )
 
 
 def _refuse_unless_numbers(table: Table, column: str) -> None:
     if table.holds[column] == "string":
         raise InvalidInputError(
-            f"the column {column!r} holds texts, and the model takes numbers there",
-            next_step="give the data as the model was trained on it; of a pipeline give the whole, not its last step",
+            f"the column {column!r} holds text, but the model expects numbers",
+            next_step="pass the data as the model was trained on it; convert the whole pipeline, not its last step",
         )

@@ -1,7 +1,7 @@
-"""Rows on which a conversion is judged, and what the original answers: those given, and such as break converters.
+"""The rows a conversion is compared on, with the original's answers: given rows and generated edge cases.
 
-Made where the original is, before anything is served: whether it takes values that it has not seen decides whether its
-decision will. Must not know how the converted model is run.
+Built where the original model runs, before anything is served: whether it accepts unseen values decides whether its
+decision does. Must not know how the converted model is run.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ _KIND, _EXPECTED, _ROUNDED = "flyball.kind", "flyball.expected", "flyball.expect
 
 
 @dataclass(frozen=True, slots=True)
-class Examined:
-    """A model's parts, rows of the data's columns with what each is there for, and the original's answers."""
+class Reference:
+    """A model's parts, the comparison rows with their kinds, and the original's answers."""
 
     parts: Parts
     rows: Table
     kinds: list[str]
     expected: NDArray[np.float64]
     expected_of_float32: NDArray[np.float64]
-    """The original's answers where its columns are rounded as the served model gets them."""
+    """The original's answers to columns rounded to float32, as the served model gets them."""
     optional: list[str]
-    """Fields that may be missing: the data has gaps there."""
+    """Fields that may be missing, because the data has gaps there."""
     unseen: list[str]
-    """Fields of texts in which the original takes what it has not seen."""
+    """Text fields in which the original accepts unseen values."""
 
     def write(self, folder: Path) -> None:
-        """Put what another process cannot find out for itself into a folder, as plain files: the parts and the answers."""
+        """Write the parts and the answers as plain files, for another process."""
         self.parts.write(folder)
         np.save(folder / _ANSWERS, np.stack([self.expected, self.expected_of_float32]))
         (folder / _REST).write_text(json.dumps({"columns": list(self.rows.columns), "unseen": self.unseen}))
 
     def write_rows(self, path: Path) -> None:
-        """The rows by the decision's fields, with what is expected of each, for whoever wants to compare again."""
+        """Write the rows by the decision's fields, with the expected answers, for a later comparison."""
         import pyarrow as pa
         from pyarrow import parquet
 
@@ -66,8 +66,8 @@ class Examined:
         parquet.write_table(table, path)
 
     @classmethod
-    def read(cls, folder: Path, table: Table, rows_max: int | None) -> Examined:
-        """From such a folder; the rows are made again. Whoever wrote it is not trusted."""
+    def read(cls, folder: Path, table: Table, rows_max: int | None) -> Reference:
+        """Read such a folder and regenerate the rows. The files are not trusted."""
         try:
             parts = Parts.read(folder)
             rest = json.loads((folder / _REST).read_bytes())
@@ -76,26 +76,26 @@ class Examined:
             rows, kinds, optional = _asked(parts, given, unseen, rows_max)
             answers = np.load(folder / _ANSWERS, allow_pickle=False)
             if answers.shape != (2, rows.rows) or answers.dtype != np.float64:
-                raise ValueError(f"answers of the shape {answers.shape}")
+                raise ValueError(f"answers have shape {answers.shape}")
         except Exception as error:
-            # Files that somebody forged can break whatever reads them, in any way.
+            # Forged files can make any reader fail in any way.
             raise unreadable(error) from error
         return cls(parts, rows, kinds, answers[0], answers[1], optional, unseen)
 
 
 def unreadable(why: Exception) -> ModelRefusedError:
-    """The error for what no process of ours would have left."""
-    words = str(why).partition("\n")[0]
+    """The error for files that the loader process would not have written."""
+    message = str(why).partition("\n")[0]
     return ModelRefusedError(
-        f"what the model's process left cannot be read: {type(why).__name__}: {words}",
-        next_step="do not trust the file that it loaded",
+        f"cannot read the output of the model's process: {type(why).__name__}: {message}",
+        next_step="do not trust the model file",
     )
 
 
-def examine(original: Original, table: Table, *, rows_max: int | None = None) -> Examined:
-    """Ask the original about rows of the data, and about others that are made from them to show differences.
+def make_reference(original: Original, table: Table, *, rows_max: int | None = None) -> Reference:
+    """Get the original's answers to rows of the data and to rows generated to reveal differences.
 
-    Where nobody says how many at most, so many that every threshold has its rows.
+    Without `rows_max`, enough rows are generated to cover every threshold.
     """
     parts = original.parts
     given = table.only(original.columns)
@@ -103,11 +103,11 @@ def examine(original: Original, table: Table, *, rows_max: int | None = None) ->
     unseen = [name for name in texts if _takes(original, _unseen(given, parts.fields[name]))]
     rows, kinds, optional = _asked(parts, given, unseen, rows_max)
     rounded = Table({name: _as_float32(parts, rows, name) for name in rows.columns}, rows.holds)
-    return Examined(parts, rows, kinds, _answers(original, rows), _answers(original, rounded), optional, unseen)
+    return Reference(parts, rows, kinds, _answers(original, rows), _answers(original, rounded), optional, unseen)
 
 
 def _asked(parts: Parts, given: Table, unseen: list[str], rows_max: int | None) -> tuple[Table, list[str], list[str]]:
-    """The rows that both are asked, what each is there for, and the fields that may be missing; always the same ones."""
+    """The comparison rows, their kinds, and the optional fields; deterministic."""
     optional = [name for name, column in parts.fields.items() if given.has_gaps(column)]
     made = like(
         given.columns,
@@ -123,8 +123,8 @@ def _asked(parts: Parts, given: Table, unseen: list[str], rows_max: int | None) 
 
 
 def _known(parts: Parts, given: Table, name: str) -> list[str] | list[float]:
-    """The categories of a field as the data would have them, also those that it does not have."""
-    # A text that stands for what is missing is none: nobody sends it, and the original does not know it.
+    """All categories of a field in the data's type, including those absent from the data."""
+    # A placeholder for missing values is no category: nobody sends it, and the original does not know it.
     stand_ins = [
         value
         for step in parts.transforms
@@ -137,7 +137,7 @@ def _known(parts: Parts, given: Table, name: str) -> list[str] | list[float]:
         case "string":
             return texts
         case "bool":
-            return []  # both are among its range's ends
+            return []  # both values are ends of its range
         case _:
             return [float(text) for text in texts]
 
@@ -148,13 +148,13 @@ def _answers(original: Original, rows: Table) -> NDArray[np.float64]:
     except InvalidInputError:
         raise
     except Exception as error:
-        # Whatever a trained model raises is about these rows; its own words are the best there are.
+        # A trained model can raise anything about these rows; its own message is the best explanation.
         raise InvalidInputError(
-            f"the model itself cannot answer these rows: {type(error).__name__}: {error}",
-            next_step="give rows as the model was trained on, with the same columns and types",
+            f"the original model fails on these rows: {type(error).__name__}: {error}",
+            next_step="pass rows like those the model was trained on, with the same columns and types",
         ) from error
     if len(answers) != rows.rows:
-        raise InvalidInputError(f"the model gave {len(answers)} answers for {rows.rows} rows")
+        raise InvalidInputError(f"the model returned {len(answers)} answers for {rows.rows} rows")
     return answers
 
 
@@ -167,12 +167,12 @@ def _takes(original: Original, rows: Table) -> bool:
 
 
 def _whole(column: Column, holds: str) -> Column:
-    """Columns of whole numbers stay so, also beside a threshold."""
+    """Keep integer columns integer, also next to a threshold."""
     return np.rint(column) if holds in ("int", "bool") else column
 
 
 def _as_float32(parts: Parts, table: Table, name: str) -> Column:
-    """A column as the served model gets it; just below, where a threshold may have been rounded up."""
+    """A column as the served model gets it; one step lower if thresholds may have been rounded up."""
     column = table.columns[name]
     if table.holds[name] != "float":
         return column
@@ -182,19 +182,19 @@ def _as_float32(parts: Parts, table: Table, name: str) -> Column:
 
 
 def _thresholds(parts: Parts) -> dict[str, list[float]]:
-    """The thresholds of each column of the data that goes into the trees as it is."""
+    """The thresholds of each data column that the trees read unchanged."""
     if parts.trees is None or isinstance(parts.columns, dict):
         return {}
     touched = {name for step in parts.transforms for name in step["of"]}
     found: dict[str, list[float]] = {}
     for tree in json.loads(parts.trees)["trees"]:
         categories = tree.get("categories", {})
-        for place, (column, threshold) in enumerate(zip(tree["feature"], tree["threshold"], strict=True)):
+        for index, (column, threshold) in enumerate(zip(tree["feature"], tree["threshold"], strict=True)):
             name = parts.columns[column]
             if (
                 name in parts.fields
                 and name not in touched
-                and str(place) not in categories
+                and str(index) not in categories
                 and abs(threshold) < _FLOAT32_MAX
             ):
                 found.setdefault(parts.fields[name], []).append(threshold)

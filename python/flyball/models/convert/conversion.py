@@ -1,4 +1,4 @@
-"""From a trained model to a folder that is served with one command: taken apart, drafted, compared, written.
+"""Converts a trained model into a folder that one command serves: extract, draft, compare, write.
 
 Must not know the command line.
 """
@@ -16,12 +16,12 @@ from flyball.decision.compile.score_thresholds import score_thresholds
 from flyball.decision.decision import Decision
 from flyball.documents.names import NAME_WORDS, is_name
 from flyball.errors import ModelRefusedError, UsageError
-from flyball.models.convert.compare import Judged, Rounded, judge, request_rows, served
-from flyball.models.convert.comparison_rows import Examined
+from flyball.models.convert.compare import ComparisonResult, Rounded, evaluate, request_rows, served
+from flyball.models.convert.comparison_rows import Reference
 from flyball.models.convert.draft import Terms, draft, text_of
-from flyball.models.convert.extract import Request, Taken, digest_of, from_code, from_file, from_memory
-from flyball.models.convert.folder import DECISION, DOCUMENT, EXPECTED, MODEL, SAMPLES, TREES, Place
-from flyball.models.convert.tensor_model import Plain, compared
+from flyball.models.convert.extract import Extracted, Request, digest_of, from_code, from_file, from_memory
+from flyball.models.convert.folder import DECISION, DOCUMENT, EXPECTED, MODEL, SAMPLES, TREES, OutputFolder
+from flyball.models.convert.tensor_model import TensorModel, compared
 from flyball.models.equivalence.certificate import CERTIFICATE, Candidate, Data, Engine, Original, certify
 from flyball.native import machine as native_machine
 from flyball.native import models
@@ -36,19 +36,19 @@ _SAMPLES = 5
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """What a conversion left, and how far its answers lie from the original's."""
+    """The result of a conversion: the folder, and how far its answers are from the original's."""
 
     folder: Path
-    judged: Judged
+    result: ComparisonResult
     document: dict[str, Any]
 
     @property
     def decision_file(self) -> Path:
-        """What `flyball serve --decision` takes; a plain model has none."""
+        """The file for `flyball serve --decision`; absent for a tensor model."""
         return self.folder / DECISION
 
     def decision(self) -> Decision:
-        """The decision, to be asked in this process."""
+        """The decision, for use in this process."""
         return Decision.load(self.decision_file)
 
 
@@ -65,39 +65,39 @@ def convert(
     force: bool = False,
     bound: float | None = None,
     terms: Terms | None = None,
-    told: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Converted:
-    """Turn a trained model, or the file of one, into a folder that serves it with equal answers.
+    """Convert a trained model or its file into a folder that serves it with equal answers.
 
-        flyball.convert.convert(pipeline, data=frame, out="fraud", target="is_fraud")
+        flyball.models.convert.convert(pipeline, data=frame, out="fraud", target="is_fraud")
 
-    `data` are rows like those of training: a file, a DataFrame or a dict of columns. A model in memory is taken as it is; a
-    file is loaded by a process of its own, and a pickle only with `trust_pickle`, because it runs code when it is loaded.
-    `rows` are compared at most; where that is left out, 10,000, and more where the model has more thresholds.
+    `data` are rows like the training rows: a file, a DataFrame or a dict of columns. A file is loaded by a separate process,
+    and a pickle only with `trust_pickle`, because loading it runs code. `rows` limits the compared rows; the default is
+    10,000, and more if the model has more thresholds. `progress` receives one line per step.
     """
     folder = Path(out)
-    place = Place(folder, [Path(given) for given in (model, data) if isinstance(given, str | Path)])
+    output = OutputFolder(folder, [Path(given) for given in (model, data) if isinstance(given, str | Path)])
     from_disk = isinstance(model, str | Path)
     name = name or _name(Path(model) if from_disk and ":" not in str(model) else folder)
     if not is_name(name):
-        raise UsageError(f"{name!r} is no name for a decision", next_step=f"give one of {NAME_WORDS}:  --name fraud")
-    say = told or (lambda _: None)
-    asked = Request(data, name, target, score, rows, trust_pickle)
-    with place.whole_folder(force=force) as making:
-        say("taking the model apart")
-        taken = _taken(model, asked)
-        made = _written(_Writing(making, name, terms or Terms(), bound, say), taken)
-        if not made.judged.equal:
-            raise _differs(made.judged, place.keep_failed(making))
-    return Converted(folder, made.judged, made.document)
+        raise UsageError(f"{name!r} is not a valid decision name", next_step=f"allowed: {NAME_WORDS}:  --name fraud")
+    say = progress or (lambda _: None)
+    request = Request(data, name, target, score, rows, trust_pickle)
+    with output.whole_folder(force=force) as making:
+        say("extracting the model")
+        extracted = _extract(model, request)
+        made = _written(_Writing(making, name, terms or Terms(), bound, say), extracted)
+        if not made.result.equal:
+            raise _differs(made.result, output.keep_failed(making))
+    return Converted(folder, made.result, made.document)
 
 
-def _taken(model: Any, asked: Request) -> Taken:
+def _extract(model: Any, request: Request) -> Extracted:
     if not isinstance(model, str | Path):
-        return from_memory(model, asked)
+        return from_memory(model, request)
     if ":" in str(model) and not Path(model).exists():
-        return from_code(str(model), asked)
-    return from_file(Path(model), asked)
+        return from_code(str(model), request)
+    return from_file(Path(model), request)
 
 
 def _name(path: Path) -> str:
@@ -106,7 +106,7 @@ def _name(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """Where to, and what only the caller knows."""
+    """The output folder and the caller's settings."""
 
     folder: Path
     name: str
@@ -115,51 +115,51 @@ class _Writing:
     say: Callable[[str], None]
 
 
-def _written(to: _Writing, taken: Taken) -> Converted:
-    """Everything into the folder, with the comparison."""
-    held, folder = taken.held, to.folder
-    content = held.parts.model if isinstance(held, Examined) else held.model
+def _written(to: _Writing, extracted: Extracted) -> Converted:
+    """Write every file of the folder, and compare."""
+    held, folder = extracted.held, to.folder
+    content = held.parts.model if isinstance(held, Reference) else held.model
     (folder / MODEL).write_bytes(content)
     scan = models.scan_model(folder / MODEL)
-    if isinstance(held, Examined):
-        judged, rows, told = _as_decision(to, held)
+    if isinstance(held, Reference):
+        result, rows, details = _as_decision(to, held)
     else:
-        judged, rows, told = _as_plain(to, held)
+        result, rows, details = _as_plain(to, held)
     document = {
         "format": FORMAT,
         "name": to.name,
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "source": taken.origin,
+        "source": extracted.origin,
         "model": {"digest": digest_of(content), "opset": {one.domain: one.version for one in scan.opset}},
-        **told,
-        "comparison": judged.document(),
+        **details,
+        "comparison": result.document(),
     }
     (folder / DOCUMENT).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     certificate = certify(
-        original=Original(digest=taken.origin["digest"], kind=taken.origin["kind"]),
-        candidate=Candidate(digest=digest_of(content), way=_way(folder)),
+        original=Original(digest=extracted.origin["digest"], kind=extracted.origin["kind"]),
+        candidate=Candidate(digest=digest_of(content), way=_score_path_digest(folder)),
         data=rows,
         engine=_engine(folder / MODEL),
-        comparison=judged.comparison,
+        comparison=result.comparison,
     )
     (folder / CERTIFICATE).write_bytes(certificate.to_bytes())
-    return Converted(folder, judged, document)
+    return Converted(folder, result, document)
 
 
-def _as_decision(to: _Writing, examined: Examined) -> tuple[Judged, Data, dict[str, Any]]:
-    parts, folder = examined.parts, to.folder
+def _as_decision(to: _Writing, reference: Reference) -> tuple[ComparisonResult, Data, dict[str, Any]]:
+    parts, folder = reference.parts, to.folder
     if parts.trees is not None:
         (folder / TREES).write_bytes(parts.trees)
-    examined.write_rows(folder / EXPECTED)
-    to.say("drafting its decision")
-    decision = draft(examined, to.name, folder, to.terms)
+    reference.write_rows(folder / EXPECTED)
+    to.say("drafting the decision")
+    decision = draft(reference, to.name, folder, to.terms)
     (folder / DECISION).write_text(text_of(decision), encoding="utf-8")
-    _write_samples(folder / SAMPLES, examined)
-    to.say(f"comparing {examined.rows.rows:,} rows with the original, through the server")
-    found, faults = served(decision, examined)
-    thresholds, _ = score_thresholds(decision.spec.policy)  # a draft's: it has bands, and no rules yet
-    judged = judge(examined, found, faults, bound=to.bound, thresholds=thresholds)
-    told = {
+    _write_samples(folder / SAMPLES, reference)
+    to.say(f"comparing {reference.rows.rows:,} rows with the original through the server")
+    found, faults = served(decision, reference)
+    thresholds, _ = score_thresholds(decision.spec.policy)  # a draft has bands and no rules yet
+    result = evaluate(reference, found, faults, bound=to.bound, thresholds=thresholds)
+    details = {
         "packages": parts.packages,
         "fields": parts.fields,
         "columns": parts.columns,
@@ -169,28 +169,28 @@ def _as_decision(to: _Writing, examined: Examined) -> tuple[Judged, Data, dict[s
         "notes": parts.notes,
     }
     digest = digest_of((folder / EXPECTED).read_bytes())
-    kinds = {kind: one.rows for kind, one in judged.comparison.by_kind.items()}
-    return judged, Data(digest=digest, rows=examined.rows.rows, kinds=kinds), told
+    kinds = {kind: one.rows for kind, one in result.comparison.by_kind.items()}
+    return result, Data(digest=digest, rows=reference.rows.rows, kinds=kinds), details
 
 
-def _as_plain(to: _Writing, plain: Plain) -> tuple[Judged, Data, dict[str, Any]]:
-    to.say("comparing its answers with the original's")
+def _as_plain(to: _Writing, plain: TensorModel) -> tuple[ComparisonResult, Data, dict[str, Any]]:
+    to.say("comparing the answers with the original's")
     comparison = compared(plain, to.bound)
     digest = digest_of(b"".join(array.tobytes() for array in plain.inputs.values()))
     rows = Data(digest=digest, rows=comparison.all.rows, kinds={kind: one.rows for kind, one in comparison.by_kind.items()})
-    notes = [*plain.notes, "it takes tensors and no named columns: it is served without a decision"]
-    return Judged(comparison, Rounded(), []), rows, {"packages": plain.packages, "notes": notes}
+    notes = [*plain.notes, "it takes tensors, not named columns, and is served without a decision"]
+    return ComparisonResult(comparison, Rounded(), []), rows, {"packages": plain.packages, "notes": notes}
 
 
-def _write_samples(folder: Path, examined: Examined) -> None:
+def _write_samples(folder: Path, reference: Reference) -> None:
     folder.mkdir()
-    count = min(_SAMPLES, examined.kinds.count("given"))
-    for place, row in enumerate(request_rows(examined, range(count)), start=1):
-        (folder / f"{place}.json").write_text(json.dumps(row, ensure_ascii=False) + "\n", encoding="utf-8")
+    count = min(_SAMPLES, reference.kinds.count("given"))
+    for output, row in enumerate(request_rows(reference, range(count)), start=1):
+        (folder / f"{output}.json").write_text(json.dumps(row, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _way(folder: Path) -> str | None:
-    """Of the decision as it was written; a plain model has none."""
+def _score_path_digest(folder: Path) -> str | None:
+    """The digest of the written decision's score path; None for a tensor model."""
     if not (folder / DECISION).is_file():
         return None
     document = Decision.load(folder / DECISION).check().compiled.document
@@ -202,20 +202,20 @@ def _engine(model: Path) -> Engine:
     return Engine(flyball=build.version, onnxruntime=Model(model).facts.ort_version, cpu=machine.cpu_model)
 
 
-def _differs(judged: Judged, kept: Path) -> ModelRefusedError:
-    figures = judged.comparison.all
-    shown = ((worst, json.dumps(worst["row"], ensure_ascii=False)) for worst in judged.worst[:5])
+def _differs(result: ComparisonResult, kept: Path) -> ModelRefusedError:
+    figures = result.comparison.all
+    shown = ((worst, json.dumps(worst["row"], ensure_ascii=False)) for worst in result.worst[:5])
     lines = "".join(f"\n    {worst['kind']}: {_outcome(worst)} for {row}" for worst, row in shown)
-    close = figures.beyond == judged.rounded.rows
-    why = ", because columns lie closer to thresholds than float32 can tell" if close else ""
+    close = figures.beyond == result.rounded.rows
+    why = ", because values are closer to thresholds than float32 can resolve" if close else ""
     return ModelRefusedError(
-        f"the converted model answers otherwise than the original: {figures.beyond:,} of {figures.rows:,} rows are off by"
-        f" more than {judged.comparison.allowed}{why}{lines}",
+        f"the converted model differs from the original: {figures.beyond:,} of {figures.rows:,} rows are off by"
+        f" more than {result.comparison.allowed}{why}{lines}",
         code="not_equal",
-        next_step=f"the folder is kept as {kept}; its {DOCUMENT} has the worst rows",
+        next_step=f"the folder is kept as {kept}; its {DOCUMENT} lists the worst rows",
     )
 
 
 def _outcome(worst: dict[str, Any]) -> str:
-    told = worst["fault"] if "fault" in worst else f"{worst['found']:.9g}"
-    return f"{told} instead of {worst['expected']:.9g}"
+    details = worst["fault"] if "fault" in worst else f"{worst['found']:.9g}"
+    return f"{details} instead of {worst['expected']:.9g}"

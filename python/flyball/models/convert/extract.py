@@ -1,6 +1,6 @@
-"""From a model, in memory or in a file, to its parts with the original's answers beside them.
+"""Extracts a model's parts and the original's answers, from memory or from a file.
 
-Files are opened by a process of their own, but for ONNX, which the engine reads. Must not know what is written.
+Files are opened in a separate process, except ONNX, which the engine reads. Must not know what is written.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball.errors import InvalidInputError, UsageError
-from flyball.models.convert.comparison_rows import Examined, examine
+from flyball.models.convert.comparison_rows import Reference, make_reference
 from flyball.models.convert.file_kinds import RUNS_CODE, kind_of, refuse_cut_off
 from flyball.models.convert.in_memory import original_of
 from flyball.models.convert.table import ROWS_MAX, is_arrays, read_table
 
 if TYPE_CHECKING:
     from flyball.models.convert.table import Table
-    from flyball.models.convert.tensor_model import Plain
+    from flyball.models.convert.tensor_model import TensorModel
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of a conversion, beside the model."""
+    """The conversion's settings, apart from the model."""
 
     data: Any
     name: str
@@ -36,101 +36,101 @@ class Request:
     trust_pickle: bool
 
     def table(self) -> Table:
-        """The rows."""
+        """The data as a table."""
         if self.data is None:
-            raise UsageError("rows are needed to type the fields and to compare answers", next_step="--data rows.csv")
+            raise UsageError("--data is required: rows give the field types and are compared", next_step="--data rows.csv")
         return read_table(self.data, target=self.target, rows_max=self.rows_max or ROWS_MAX)
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """A model's parts, or a model of tensors alone, and where it came from."""
+class Extracted:
+    """A model's parts, or a tensor model, and where it came from."""
 
-    held: Examined | Plain
+    held: Reference | TensorModel
     origin: dict[str, str]
 
 
 def digest_of(content: bytes) -> str:
-    """What bytes are known by."""
+    """The SHA-256 digest of bytes."""
     return "sha256:" + sha256(content).hexdigest()
 
 
-def from_memory(model: Any, asked: Request) -> Taken:
-    """A model that somebody has loaded or trained."""
+def from_memory(model: Any, request: Request) -> Extracted:
+    """Extract a model that is already loaded or trained."""
     from flyball.models.convert import from_torch
 
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
-    if from_torch.is_torch(model) and is_arrays(asked.data):
-        tensor_model = from_torch.plain(model, _arrays(asked.data), asked.name)
-        return Taken(tensor_model, {"kind": kind, "digest": digest_of(tensor_model.model)})
-    table = asked.table()
-    original = original_of(model, table, name=asked.name, element=asked.element)
-    examined = _noted(examine(original, table, rows_max=asked.rows_max), table)
-    return Taken(examined, {"kind": kind, "digest": _digest_of_model(model, examined)})
+    if from_torch.is_torch(model) and is_arrays(request.data):
+        tensor_model = from_torch.plain(model, _arrays(request.data), request.name)
+        return Extracted(tensor_model, {"kind": kind, "digest": digest_of(tensor_model.model)})
+    table = request.table()
+    original = original_of(model, table, name=request.name, element=request.element)
+    reference = _noted(make_reference(original, table, rows_max=request.rows_max), table)
+    return Extracted(reference, {"kind": kind, "digest": _digest_of_model(model, reference)})
 
 
-def from_code(named: str, asked: Request) -> Taken:
-    """`module:callable`, which gives a module of PyTorch or any other model; found from the current folder on."""
-    place, _, name = named.partition(":")
+def from_code(named: str, request: Request) -> Extracted:
+    """Extract the model that `module:callable` returns; modules are searched from the current folder."""
+    index, _, name = named.partition(":")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        make = getattr(importlib.import_module(place), name)
+        make = getattr(importlib.import_module(index), name)
     except (ImportError, AttributeError) as error:
         raise InvalidInputError(
-            f"{named} cannot be found: {error}", next_step="name a function of a module here:  models:trained"
+            f"cannot find {named}: {error}", next_step="name a function of an importable module:  models:trained"
         ) from error
     finally:
         sys.path.pop(0)
-    return from_memory(make(), asked)
+    return from_memory(make(), request)
 
 
-def from_file(path: Path, asked: Request) -> Taken:
-    """A model's file."""
+def from_file(path: Path, request: Request) -> Extracted:
+    """Extract a model from its file."""
     kind = kind_of(path)
     refuse_cut_off(path, kind)
     origin = {"kind": kind, "path": path.name, "digest": digest_of(path.read_bytes())}
     if kind == "onnx":
-        return Taken(_of_onnx(path, asked), origin)
-    if is_arrays(asked.data):
+        return Extracted(_of_onnx(path, request), origin)
+    if is_arrays(request.data):
         raise UsageError(
-            f"{path} is compared on rows of columns, and arrays were given",
-            next_step="--data rows.csv   or, for a program over other tensors, name a function that loads it:"
+            f"{path} is compared on rows of columns, but --data has arrays",
+            next_step="--data rows.csv   or, for a model over other tensors, name a function that loads it:"
             "  flyball convert MODULE:FUNCTION --data arrays.npz",
         )
-    if kind in RUNS_CODE and not asked.trust_pickle:
+    if kind in RUNS_CODE and not request.trust_pickle:
         raise UsageError(
-            f"{path} is {'a pickle' if kind == 'pickle' else 'of PyTorch'}, and may run whatever its maker wrote when it is"
+            f"{path} is {'a pickle' if kind == 'pickle' else 'a PyTorch file'}, which can run arbitrary code when it is"
             " loaded",
             code="pickle_untrusted",
-            next_step="if you trust whoever made it:  --trust-pickle   (loaded without network, in its own process)",
+            next_step="if you trust its author:  --trust-pickle   (loaded without network, in a separate process)",
         )
-    from flyball.models.convert.loader import taken_apart
+    from flyball.models.convert.loader import load_in_process
 
-    table = asked.table()
-    examined = taken_apart(path, kind, table, name=asked.name, element=asked.element, rows_max=asked.rows_max)
+    table = request.table()
+    reference = load_in_process(path, kind, table, name=request.name, element=request.element, rows_max=request.rows_max)
     if kind == "pickle":
-        origin["kind"] = f"pickle of {examined.parts.kind}"
-    return Taken(_noted(examined, table), origin)
+        origin["kind"] = f"pickle of {reference.parts.kind}"
+    return Extracted(_noted(reference, table), origin)
 
 
-def _of_onnx(path: Path, asked: Request) -> Examined | Plain:
+def _of_onnx(path: Path, request: Request) -> Reference | TensorModel:
     from flyball.models.convert import from_onnx, tensor_model
 
     read = from_onnx.read_onnx(path)
-    came = from_onnx.as_it_came(path, read)
-    model = from_onnx.loaded(read, asked.name)
-    if asked.data is None or is_arrays(asked.data) or not model.is_table:
-        return tensor_model.plain_onnx(model, came, asked.data)
-    table = asked.table()
-    original = from_onnx.original(model, came, table, name=asked.name, element=asked.element)
-    return _noted(examine(original, table, rows_max=asked.rows_max), table)
+    source = from_onnx.source_model(path, read)
+    model = from_onnx.loaded(read, request.name)
+    if request.data is None or is_arrays(request.data) or not model.is_table:
+        return tensor_model.onnx_tensor_model(model, source, request.data)
+    table = request.table()
+    original = from_onnx.original(model, source, table, name=request.name, element=request.element)
+    return _noted(make_reference(original, table, rows_max=request.rows_max), table)
 
 
-def _noted(examined: Examined, table: Table) -> Examined:
+def _noted(reference: Reference, table: Table) -> Reference:
     if table.infinite:
-        told = f"{table.infinite} of the rows have an infinite number and were left out: a request cannot carry it"
-        examined.parts.notes.append(told)
-    return examined
+        note = f"skipped {table.infinite} rows with an infinite number, which no request can contain"
+        reference.parts.notes.append(note)
+    return reference
 
 
 def _arrays(data: Any) -> dict[str, Any]:
@@ -142,10 +142,10 @@ def _arrays(data: Any) -> dict[str, Any]:
         return {name: file[name] for name in file.files}
 
 
-def _digest_of_model(model: Any, examined: Examined) -> str:
-    """A model in memory has no file: what one would hold, or its answers, where it cannot be written to one."""
+def _digest_of_model(model: Any, reference: Reference) -> str:
+    """The digest of a model in memory: of its pickle, or of its answers if it cannot be pickled."""
     try:
         return digest_of(pickle.dumps(model))
     except Exception:
-        # Whatever is in a pipeline may refuse this in its own way, and nothing hangs on it.
-        return digest_of(examined.expected.tobytes())
+        # Any part of a pipeline may refuse pickling with its own error; the digest of the answers will do.
+        return digest_of(reference.expected.tobytes())

@@ -1,7 +1,7 @@
-"""What a file of a trained model is, told by its content; and how each kind is opened.
+"""Detects the kind of a trained model's file from its content, and opens it.
 
-Opening runs other people's code: LightGBM's and XGBoost's readers, and whatever a pickle wants to run. So it happens in a
-process of its own (`loader_process`). Must not know decisions.
+Opening runs foreign code: LightGBM's and XGBoost's readers, and anything in a pickle. It therefore happens in a separate
+process (`loader_process`). Must not know decisions.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ CAN_BE_READ = (
     " and programs of torch.export (.pt2)"
 )
 RUNS_CODE = ("pickle", "torch")
-"""Kinds that may run code of their maker when they are opened."""
+"""Kinds that may run their author's code when opened."""
 _HEAD_BYTES = 4096
 _ONNX_START = 0x08  # the version of its format, the first field of every file
 _PICKLE_STARTS = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
-# As joblib writes them: by zlib at its levels, gzip, bzip2 and xz.
+# Compressed by joblib: zlib at its levels, gzip, bzip2 and xz.
 _COMPRESSED = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda", b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
 
 
 def kind_of(path: Path) -> Kind:
-    """What a file is; refused with what can be read."""
+    """The kind of a file; an unsupported one is refused with the list of supported kinds."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
     except OSError as error:
         raise InvalidInputError(
-            f"cannot read {path}: {error.strerror}", next_step="give the file of a trained model"
+            f"cannot read {path}: {error.strerror}", next_step="name the file of a trained model"
         ) from error
     if not head:
         raise InvalidInputError(f"{path} is empty", next_step="save the model again")
@@ -50,9 +50,9 @@ def kind_of(path: Path) -> Kind:
     # XGBoost's two forms both begin with an object whose first key is the learner.
     if head.lstrip()[:1] == b"{" and b"learner" in head[:64]:
         return "xgboost"
-    if head[0] == _ONNX_START or path.suffix == ".onnx":  # the scan says what is wrong with others of that name
+    if head[0] == _ONNX_START or path.suffix == ".onnx":  # the scan reports what is wrong with other .onnx files
         return "onnx"
-    raise InvalidInputError(f"{path} is no model that can be converted", next_step=f"these can: {CAN_BE_READ}")
+    raise InvalidInputError(f"{path} is not a supported model file", next_step=f"supported: {CAN_BE_READ}")
 
 
 def _zipped(path: Path) -> Kind:
@@ -60,20 +60,20 @@ def _zipped(path: Path) -> Kind:
         with zipfile.ZipFile(path) as whole:
             names = whole.namelist()
     except (zipfile.BadZipFile, OSError) as error:
-        raise InvalidInputError(f"{path} is cut off: {error}", next_step="save the model again") from error
+        raise InvalidInputError(f"{path} is truncated: {error}", next_step="save the model again") from error
     if any(name.endswith(("archive_format", "models/model.json", "serialized_exported_program.json")) for name in names):
         return "torch"
     if any(name.endswith("data.pkl") for name in names):
         raise InvalidInputError(
-            f"{path} holds a module's state, not its program",
+            f"{path} holds a module's state_dict, not its program",
             next_step="export it:  torch.export.save(torch.export.export(module, (example,)), 'model.pt2')",
         )
-    raise InvalidInputError(f"{path} is no model that can be converted", next_step=f"these can: {CAN_BE_READ}")
+    raise InvalidInputError(f"{path} is not a supported model file", next_step=f"supported: {CAN_BE_READ}")
 
 
 def refuse_cut_off(path: Path, kind: Kind) -> None:
-    """Files whose end is missing are told as such, before a package says something of its own."""
-    cut = ModelRefusedError(f"{path} is cut off: its end is missing", next_step="save the model again, or copy it again")
+    """Refuse truncated files, before a package fails with an obscure message."""
+    cut = ModelRefusedError(f"{path} is truncated: its end is missing", next_step="save the model again, or copy it again")
     if kind == "lightgbm" and b"\nend of trees" not in path.read_bytes():
         raise cut
     if kind == "xgboost" and not path.read_bytes().rstrip().endswith(b"}"):
@@ -81,7 +81,7 @@ def refuse_cut_off(path: Path, kind: Kind) -> None:
 
 
 def opened(path: Path, kind: Kind) -> Any:
-    """The model that a file holds, by the package that wrote it."""
+    """The model in a file, read by the package that wrote it."""
     from flyball.models.convert.optional_packages import needed, quietly
 
     match kind:
@@ -105,13 +105,13 @@ def _read(path: Path, package: str, read: Any) -> Any:
     try:
         return read()
     except Exception as error:
-        # Each package has errors of its own, and none is a base of the others'.
-        words = " ".join(str(error).split())[:300]
-        raise ModelRefusedError(f"{package} cannot read {path}: {words}", next_step="save the model again") from error
+        # Each package has its own errors without a common base.
+        message = " ".join(str(error).split())[:300]
+        raise ModelRefusedError(f"{package} cannot read {path}: {message}", next_step="save the model again") from error
 
 
 def _unpickled(path: Path) -> Any:
-    """What a pickle holds, plain or as joblib writes it. Only ever called in a process that is sealed."""
+    """Load a pickle, plain or from joblib. Called only in a sandboxed process."""
     import pickle
 
     from flyball.models.convert.optional_packages import needed
@@ -120,4 +120,4 @@ def _unpickled(path: Path) -> Any:
     try:
         return joblib.load(path)
     except (EOFError, pickle.UnpicklingError, zlib.error) as error:
-        raise ModelRefusedError(f"{path} is cut off or no pickle: {error}", next_step="save the model again") from error
+        raise ModelRefusedError(f"{path} is truncated or not a pickle: {error}", next_step="save the model again") from error

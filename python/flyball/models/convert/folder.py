@@ -1,7 +1,7 @@
-"""The folder that a conversion leaves: made beside its place and renamed, so that it is there whole or not at all.
+"""The folder of a conversion, written beside its target and renamed, so that it appears whole or not at all.
 
-What lies in its place is replaced only if it is an earlier conversion and nothing else, and never if it holds what is being
-converted. Must not know how its files are made.
+An existing folder is replaced only if it is an earlier conversion and nothing else, and never if it holds the sources.
+Must not know how its files are made.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ _NAMED_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a conversion is to be, and the files that it is made from."""
+class OutputFolder:
+    """The target folder of a conversion, and its source files."""
 
     target: Path
     sources: Sequence[Path] = ()
 
     def __post_init__(self) -> None:
         if self.target.name in ("", ".."):
-            raise UsageError(f"{str(self.target)!r} names no folder that can be made", next_step=_ELSEWHERE)
+            raise UsageError(f"--out: {str(self.target)!r} is not a folder that can be created", next_step=_ELSEWHERE)
 
     @property
     def failed(self) -> Path:
-        """Where one is kept that does not answer as the original does."""
+        """Where a conversion with different answers is kept."""
         return self.target.with_name(f"{self.target.name}.failed")
 
     @contextmanager
     def whole_folder(self, *, force: bool) -> Iterator[Path]:
-        """Where to write; what has the target's name afterwards is all of it."""
+        """A temporary folder to write to; it replaces the target at the end."""
         if os.path.lexists(self.target) and not force:
-            raise UsageError(f"{self.target} is there already", next_step="name another folder, or write over it:  --force")
+            raise UsageError(f"--out: {self.target} exists", next_step="name another folder, or overwrite it:  --force")
         for path in (self.target, self.failed):
             self._refuse_to_replace(path)
         self.target.parent.mkdir(parents=True, exist_ok=True)
@@ -63,13 +63,13 @@ class Place:
         self._put(making, self.target)
 
     def keep_failed(self, made: Path) -> Path:
-        """Give a folder the place where it can be looked at."""
+        """Move a folder to where it can be inspected."""
         self._put(made, self.failed)
         return self.failed
 
     def _put(self, made: Path, path: Path) -> None:
-        """Give a folder its place; what was there is removed once the new one stands."""
-        self._refuse_to_replace(path)  # again: a conversion takes its time
+        """Move a folder to its path; the previous one is removed after that."""
+        self._refuse_to_replace(path)  # again: a conversion takes a while
         old = path.with_name(f".{path.name}.old.{os.getpid()}")
         if path.exists():
             path.rename(old)
@@ -80,21 +80,21 @@ class Place:
         if not os.path.lexists(path):
             return
         if path.is_symlink() or not path.is_dir():
-            raise UsageError(f"{path} is there and is no folder", next_step=_ELSEWHERE)
+            raise UsageError(f"--out: {path} is a file, not a folder", next_step=_ELSEWHERE)
         for source in self.sources:
             if source.resolve().is_relative_to(path.resolve()):
-                raise UsageError(f"{path} is not written over: it holds {source}, which is read here", next_step=_ELSEWHERE)
+                raise UsageError(f"--out: {path} contains {source}, which is being converted", next_step=_ELSEWHERE)
         found = foreign(path)
         if found:
             more = f" and {len(found) - _NAMED_MAX} more" if len(found) > _NAMED_MAX else ""
             raise UsageError(
-                f"{path} is not written over: no conversion left {', '.join(found[:_NAMED_MAX])}{more} there",
-                next_step=f"{_ELSEWHERE}, or move {path} away yourself",
+                f"--out: {path} contains files that are not from a conversion: {', '.join(found[:_NAMED_MAX])}{more}",
+                next_step=f"{_ELSEWHERE}, or move {path} yourself",
             )
 
 
 def foreign(folder: Path) -> list[str]:
-    """What no conversion left in a folder; without its document, everything."""
+    """Files in a folder that no conversion wrote; all of them if its document is missing."""
     whole = (folder / DOCUMENT).is_file()
     return sorted(path.name for path in folder.iterdir() if not (whole and _is_ours(path)))
 

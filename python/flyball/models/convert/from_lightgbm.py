@@ -1,7 +1,7 @@
-"""LightGBM: a Booster, or any of its scikit-learn classes. Categories of a DataFrame become codes as LightGBM makes them.
+"""Extracts LightGBM models: a Booster or its scikit-learn classes; DataFrame categories get LightGBM's codes.
 
-Thresholds are rounded down to float32 before conversion: a column is a float32 when it is compared, and one that lies
-between a threshold and its nearest float would go another way. Must not know files or decisions.
+Thresholds are rounded down to float32 before conversion: columns are compared as float32, and a value between a threshold
+and its nearest float would take the other branch. Must not know files or decisions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ZERO_IS_MISSING = 4  # in the bits of `decision_type`
 
 
 def original(model: Any, table: Table, *, name: str, element: int | None = None) -> Original:
-    """The parts of a booster over the data's own columns."""
+    """The parts of a booster over the data's columns."""
     booster = getattr(model, "booster_", model)
     text = booster.model_to_string()
     refuse_what_onnx_cannot_say(text)
@@ -60,7 +60,7 @@ def original(model: Any, table: Table, *, name: str, element: int | None = None)
 
 
 def to_onnx(booster: Any, name: str) -> tuple[bytes, str, list[str]]:
-    """The booster as an ONNX file with one tensor `input`; the output with its answers, and those that were cut."""
+    """The booster as ONNX with one tensor `input`; the name of its answer output, and the outputs removed."""
     lightgbm = needed("lightgbm", "lightgbm")
     convert = needed("onnxmltools.convert", "lightgbm").convert_lightgbm
     types = needed("onnxmltools.convert.common.data_types", "lightgbm")
@@ -72,19 +72,19 @@ def to_onnx(booster: Any, name: str) -> tuple[bytes, str, list[str]]:
     except (NotImplementedError, RuntimeError, ValueError, KeyError) as error:
         raise ModelRefusedError(
             f"onnxmltools cannot convert this LightGBM model: {error}",
-            next_step="train it with an objective of ONNX's: binary, multiclass, regression, poisson, tweedie or ranking",
+            next_step="train it with a supported objective: binary, multiclass, regression, poisson, tweedie or ranking",
         ) from error
     return answers_alone(model, name)
 
 
 def rounded_down(text: str) -> str:
-    """LightGBM's text with each threshold as the largest float32 that is not above it; places of categories stay."""
-    sizeless = re.sub(r"(?m)^tree_sizes=.*\n", "", text)  # they are bytes of each tree, and optional
+    """LightGBM's text with each threshold rounded down to float32; category indices stay."""
+    sizeless = re.sub(r"(?m)^tree_sizes=.*\n", "", text)  # byte sizes of the trees, optional
     return re.sub(r"(?m)^threshold=(.*)$", lambda found: "threshold=" + " ".join(map(_floor, found[1].split())), sizeless)
 
 
 def averaged(text: str) -> str:
-    """LightGBM's text of a forest with leaves that add up to its mean; the converter would give their sum."""
+    """A forest's text with leaves divided so that they add up to its mean; the converter would return their sum."""
     if not re.search(r"(?m)^average_output$", text):
         return text
     per_iteration = int(re.search(r"(?m)^num_tree_per_iteration=(\d+)$", text)[1])  # type: ignore[index]
@@ -104,17 +104,17 @@ def _floor(number: str) -> str:
 
 
 def refuse_what_onnx_cannot_say(text: str) -> None:
-    """What a converter would leave out without a word."""
+    """Refuse features that the converter would silently drop."""
     if re.search(r"(?m)^is_linear=1$", text):
         raise ModelRefusedError(
-            "the model's leaves are linear models (linear_tree), which ONNX's trees do not have",
+            "the model's leaves are linear models (linear_tree), which ONNX trees do not support",
             next_step="train it without linear_tree",
         )
     kinds = (int(kind) for found in re.findall(r"(?m)^decision_type=(.*)$", text) for kind in found.split())
     if any(kind & 0b1100 == _ZERO_IS_MISSING for kind in kinds):
         raise ModelRefusedError(
-            "the model takes zeros for missing values (zero_as_missing), which ONNX's trees do not",
-            next_step="train it without zero_as_missing; what is missing stays NaN",
+            "the model treats zeros as missing (zero_as_missing), which ONNX trees do not support",
+            next_step="train it without zero_as_missing; keep missing values as NaN",
         )
 
 
@@ -123,19 +123,21 @@ def _is_binary(text: str) -> bool:
 
 
 def _pandas_categories(booster: Any, columns: list[str], table: Table) -> dict[str, list[Any]]:
-    """The categories of those columns that were categories of a DataFrame; LightGBM keeps their lists without names."""
+    """The categories of the categorical DataFrame columns; LightGBM stores the lists without names."""
     lists: list[list[Any]] = booster.pandas_categorical or []
-    told = booster.dump_model()["feature_infos"]
+    columns_info = booster.dump_model()["feature_infos"]
     named = [
-        name for name, trained in zip(columns, booster.feature_name(), strict=True) if told.get(trained, {}).get("values")
+        name
+        for name, trained in zip(columns, booster.feature_name(), strict=True)
+        if columns_info.get(trained, {}).get("values")
     ]
     if len(named) != len(lists):
-        # A column that is never split on is told as none, and one of ordered categories as numbers: texts are both.
+        # The dump omits columns without splits and shows ordered categories as numbers; both hold text.
         named = [name for name in columns if name in named or table.holds[name] == "string"]
     if lists and len(named) != len(lists):
         raise InvalidInputError(
-            f"the model has {len(lists)} columns of categories, and {len(named)} were found: {', '.join(named) or 'none'}",
-            next_step="give data in which just these columns hold texts, as in training",
+            f"the model has {len(lists)} categorical columns, but the data has {len(named)}: {', '.join(named) or 'none'}",
+            next_step="pass data in which exactly these columns hold text, as in training",
         )
     return dict(zip(named, lists, strict=True)) if lists else {}
 

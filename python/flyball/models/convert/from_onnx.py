@@ -1,6 +1,6 @@
-"""ONNX as it comes from elsewhere: rows made free, maps of classes made tensors, outputs that nobody asks for cut.
+"""Extracts foreign ONNX models: frees the row axis, turns class maps into tensors, removes unused outputs.
 
-A model over one table of floats, or over one tensor for each column, becomes a decision; any other stays a plain model
+A model over one float table, or over one tensor per column, becomes a decision; any other is served as a tensor model
 (`tensor_model`). Must not know which package wrote the file.
 """
 
@@ -35,7 +35,7 @@ _DTYPES = {"FP32": np.float32, "FP64": np.float64, "INT64": np.int64, "INT32": n
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model's bytes with free rows and tensors alone, and what the engine says of them."""
+    """A model's bytes with a free row axis and only tensors, and the engine's description of it."""
 
     content: bytes
     inputs: list[TensorSpec]
@@ -44,64 +44,64 @@ class Loaded:
 
     @property
     def is_table(self) -> bool:
-        """Whether rows of columns are all that it takes: one tensor for all of them, or one for each."""
+        """Whether it takes rows of columns: one tensor for all of them, or one each."""
         wide = [one for one in self.inputs if len(one.shape) == 2 and one.datatype in (*_DTYPES, "BYTES")]
         single = [one for one in wide if one.shape[1] in (1, -1)]
         return len(wide) == len(self.inputs) and (len(wide) == 1 or len(single) == len(wide))
 
 
 @dataclass(frozen=True, slots=True)
-class AsItCame:
-    """A file's model as its maker left it, to be asked beside what is made of it.
+class SourceModel:
+    """The model of a file as its author left it, for comparison.
 
-    The engine reads the file itself; but it gives no maps of classes, so that of a model with such a copy is read in which
-    each is the tensor that it was made from, and nothing else is changed.
+    The engine reads the file itself. It does not return class maps, so a model with maps is read from a copy in which
+    each map is replaced by its source tensor, and nothing else is changed.
     """
 
     model: Path | bytes
     tensors: dict[str, str]
-    """By the name of a map, the tensor that stands for it."""
+    """The tensor that replaces each map, by the map's name."""
 
     def answers(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """All its outputs, by their names in the file."""
+        """All outputs, by their names in the file."""
         with session(self.model) as held:
             found = answers_of(held, inputs)
         names = {tensor: name for name, tensor in self.tensors.items()}
         return {names.get(name, name): answer for name, answer in found.items()}
 
 
-def as_it_came(path: Path, model: Any) -> AsItCame:
-    """A file, and the model that was read from it, which stays what it is."""
+def source_model(path: Path, model: Any) -> SourceModel:
+    """A file and the model read from it, which is not changed."""
     copy = type(model)()
     copy.CopyFrom(model)
     tensors = maps_taken_off(copy)
-    return AsItCame(copy.SerializeToString() if tensors else path, tensors)
+    return SourceModel(copy.SerializeToString() if tensors else path, tensors)
 
 
 def read_onnx(path: Path) -> Any:
-    """A file's model with all its weights, after the engine's scan has said that they lie where they may."""
+    """Read a model with all its weights, after the engine's scan accepted their locations."""
     models.scan_model(path)
     return needed("onnx", "sklearn").load(path)
 
 
 def loaded(model: Any, name: str) -> Loaded:
-    """A model that may be served; refused as a server would refuse it."""
+    """A model ready to serve; refused like a server would."""
     notes = []
     if without_maps(model):
-        notes.append("its maps of classes (ZipMap) are one tensor of probabilities now")
+        notes.append("its class maps (ZipMap) became one tensor of probabilities")
     made = tidied(model, name)
     with session(made) as held:
         return Loaded(made, held.facts.inputs, held.facts.outputs, notes)
 
 
-def original(model: Loaded, came: AsItCame, table: Table, *, name: str, element: int | None = None) -> Original:
-    """The parts of a model over rows of columns; it is compared with itself as it came."""
+def original(model: Loaded, source: SourceModel, table: Table, *, name: str, element: int | None = None) -> Original:
+    """The parts of a model over rows of columns, compared with the unchanged file."""
     parts = table_parts(model, table, name=name, element=element, kind="onnx")
     columns = list(parts.fields.values())
     output, chosen_element = parts.score.removesuffix("]").split("[")
 
     def predict(rows: Table) -> NDArray[np.float64]:
-        answers = came.answers(_tensors(model.inputs, rows.only(columns)))
+        answers = source.answers(_tensors(model.inputs, rows.only(columns)))
         return np.asarray(answers[output], dtype=np.float64).reshape(rows.rows, -1)[:, int(chosen_element)]
 
     return Original(parts, predict, columns)
@@ -110,7 +110,7 @@ def original(model: Loaded, came: AsItCame, table: Table, *, name: str, element:
 def table_parts(
     model: Loaded, table: Table, *, name: str, element: int | None, kind: str, packages: dict[str, str] | None = None
 ) -> Parts:
-    """The parts of a model over rows of columns, by the data's own columns."""
+    """The parts of a model over rows of columns, by the data's columns."""
     columns, wide = _columns(model.inputs, table)
     held = chosen(table, columns)
     fields = field_names(columns)
@@ -136,7 +136,7 @@ def table_parts(
 
 
 def _is_probability(model: Loaded, held: Table, output: str) -> bool:
-    """By what it answers: a name says little of what is in a tensor."""
+    """Decided from its answers: a name says little about a tensor's content."""
     with session(model.content) as made:
         answers = answers_of(made, _tensors(model.inputs, held.take(slice(0, _FEW_ROWS))))[output]
     known = answers[~np.isnan(answers)]
@@ -144,33 +144,33 @@ def _is_probability(model: Loaded, held: Table, output: str) -> bool:
 
 
 def _columns(inputs: list[TensorSpec], table: Table) -> tuple[list[str], bool]:
-    """The data's columns in the model's order, and whether one tensor has them all."""
+    """The data's columns in the model's order, and whether one tensor holds them all."""
     if len(inputs) > 1:
         spaced = {column.replace(" ", "_"): column for column in table.columns}
         return [one.name if one.name in table.columns else spaced.get(one.name, one.name) for one in inputs], False
     wanted = inputs[0].shape[1]
     if wanted not in (-1, len(table.columns)):
         raise InvalidInputError(
-            f"the model takes {wanted} columns, and the data has {len(table.columns)}: {', '.join(table.columns)}",
-            next_step="give just the model's columns, in its order; name the target's column with --target",
+            f"the model takes {wanted} columns, but the data has {len(table.columns)}: {', '.join(table.columns)}",
+            next_step="pass only the model's columns, in its order; name the target column with --target",
         )
     for column, held in table.holds.items():
         if (held == "string") != (inputs[0].datatype == "BYTES"):
             raise InvalidInputError(
-                f"the column {column!r} holds {'texts' if held == 'string' else 'numbers'}, and the model takes"
+                f"the column {column!r} holds {'text' if held == 'string' else 'numbers'}, but the model takes"
                 f" {inputs[0].datatype}",
-                next_step="give the columns as the model takes them",
+                next_step="pass the columns in the types that the model takes",
             )
     return list(table.columns), True
 
 
 def _scores(outputs: list[TensorSpec]) -> tuple[str, int]:
-    """The output that scores, and how many answers each row has of it."""
+    """The score's output, and its number of elements per row."""
     found = scores([one for one in outputs if len(one.shape) <= 2])
     if found is None:
         shown = ", ".join(f"{one.name} {one.datatype}" for one in outputs)
         raise ModelRefusedError(
-            f"the model has no output of floats that could be a score: {shown}",
+            f"the model has no float output that could be a score: {shown}",
             next_step="serve it as it is:  flyball serve",
         )
     return found.name, found.shape[1] if len(found.shape) == 2 else 1
@@ -185,5 +185,5 @@ def _tensors(inputs: list[TensorSpec], rows: Table) -> dict[str, NDArray[Any]]:
 
 
 def _cells(column: NDArray[Any]) -> NDArray[Any]:
-    """A missing text is the empty one, as the data plane gives it."""
+    """A missing text becomes empty, as in the data plane."""
     return np.array(["" if text is None else text for text in column], dtype=object) if column.dtype == object else column

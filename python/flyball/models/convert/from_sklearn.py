@@ -1,7 +1,7 @@
-"""scikit-learn: whole pipelines and single estimators, with LightGBM's or XGBoost's classes as their last step too.
+"""Extracts scikit-learn pipelines and estimators, also with a LightGBM or XGBoost class as last step.
 
-Steps that are known become transforms, which the data plane computes from named fields, and the last step becomes the model.
-Where a step is not known the pipeline goes into ONNX as a whole, with one tensor for each column. Must not know decisions.
+Known steps become transforms, which the data plane computes from named fields; the last step becomes the model. With an
+unknown step the whole pipeline becomes one ONNX graph with one tensor per column. Must not know decisions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from flyball.models import attribution
 from flyball.models.convert import skl2onnx_calls
 from flyball.models.convert.optional_packages import needed, quietly, versions
 from flyball.models.convert.parts import Original, Parts, field_names, score_element
-from flyball.models.convert.table import Table, by_place, chosen
+from flyball.models.convert.table import Table, by_position, chosen
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,8 +28,8 @@ _TEXT_OPS = ("one_hot", "ordinal", "encode")
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What a conversion is about: columns of the data, the field of each, the model's name, the element that is scored."""
+class _Request:
+    """A conversion's data columns, their fields, the model's name and the score's element."""
 
     held: Table
     fields: dict[str, str]
@@ -39,7 +39,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    """The step that answers, as a model of its own."""
+    """The estimator at the end, as a model of its own."""
 
     model: bytes
     output: str
@@ -48,12 +48,12 @@ class _Last:
 
 
 def original(model: Any, table: Table, *, name: str, element: int | None = None) -> Original:
-    """The parts of a fitted pipeline or estimator over the data's own columns."""
+    """The parts of a fitted pipeline or estimator over the data's columns."""
     model = getattr(model, "best_estimator_", model)  # of a search
     last = model[-1] if hasattr(model, "steps") else model
     if not hasattr(last, "predict"):
         raise InvalidInputError(
-            f"the last step is a {type(last).__name__}, which predicts nothing",
+            f"the last step is a {type(last).__name__}, which does not predict",
             next_step="convert a pipeline that ends with an estimator",
         )
     columns = _columns(model, table)
@@ -61,19 +61,19 @@ def original(model: Any, table: Table, *, name: str, element: int | None = None)
     fields = field_names(columns)
     classes = [str(one) for one in getattr(last, "classes_", [])]
     element = score_element(len(classes), element, classes)
-    asked = _Asked(held, fields, name, element)
+    request = _Request(held, fields, name, element)
     translated, rest, why = _split(model, fields, held)
     if translated is None:
-        parts = _whole(model, asked, why)
+        parts = _whole(model, request, why)
     else:
-        parts = _by_transforms(rest, translated, asked, why)
+        parts = _by_transforms(rest, translated, request, why)
         if why is not None:
-            parts.notes.append(f"the last {len(rest.steps)} steps are in the model together, because {why.message}")
+            parts.notes.append(f"the last {len(rest.steps)} steps are inside the model, because {why.message}")
     return Original(parts, lambda rows: _predict(model, rows.only(columns), element), columns)
 
 
 def _split(model: Any, fields: dict[str, str], held: Table) -> tuple[Translated | None, Any, InvalidInputError | None]:
-    """As many steps as can be transforms, what is left, and why it is more than the last one; none: nothing can be."""
+    """The steps that become transforms, the remaining ones, and why more than one remains."""
     steps = len(model.steps) - 1 if hasattr(model, "steps") else 0
     why: InvalidInputError | None = None
     for count in range(steps, -1, -1):
@@ -87,12 +87,12 @@ def _split(model: Any, fields: dict[str, str], held: Table) -> tuple[Translated 
     return None, model, why
 
 
-def _by_transforms(last: Any, translated: Translated, asked: _Asked, why: InvalidInputError | None) -> Parts:
-    """Transforms, and over their columns the last step, or the last ones together."""
-    held, element = asked.held, asked.element
-    made = _model(last, len(translated.columns), asked.name, why.message if why else None)
+def _by_transforms(last: Any, translated: Translated, request: _Request, why: InvalidInputError | None) -> Parts:
+    """Transforms, and a model of the remaining steps over their columns."""
+    held, element = request.held, request.element
+    made = _model(last, len(translated.columns), request.name, why.message if why else None)
     used = {field for step in translated.transforms for field in step["of"]} | set(translated.columns)
-    fields = {field: column for field, column in asked.fields.items() if field in used}
+    fields = {field: column for field, column in request.fields.items() if field in used}
     trees, block, notes = _explained(last, translated, held, fields, element)
     return Parts(
         kind="scikit-learn",
@@ -112,26 +112,26 @@ def _by_transforms(last: Any, translated: Translated, asked: _Asked, why: Invali
     )
 
 
-def _whole(model: Any, asked: _Asked, why: InvalidInputError | None) -> Parts:
-    """The pipeline in one graph. A missing text is given as `nan`, which is what skl2onnx takes for one."""
-    words = why.message if why is not None else "it has no steps"
-    held, fields = asked.held, asked.fields
-    content, output, cut, tensors = skl2onnx_calls.whole_pipeline(model, held, asked.name, words)
+def _whole(model: Any, request: _Request, why: InvalidInputError | None) -> Parts:
+    """The pipeline as one graph. A missing text is passed as `nan`, which skl2onnx treats as missing."""
+    message = why.message if why is not None else "it has no steps"
+    held, fields = request.held, request.fields
+    content, output, cut, tensors = skl2onnx_calls.whole_pipeline(model, held, request.name, message)
     texts = [field for field, column in fields.items() if held.holds[column] == "string"]
     gaps = [field for field in texts if held.has_gaps(fields[field])]
     block = None
     if not texts:
         block = attribution.ablation_block(held.only(list(fields.values())).matrix())
-    notes = [f"the whole pipeline is in the model, because {words}; its decision sees no columns between"]
+    notes = [f"the whole pipeline is inside the model, because {message}; the decision sees no intermediate columns"]
     if texts:
-        notes.append("its answers are not explained: texts go into the model itself")
+        notes.append("its answers are not explained: text goes into the model itself")
     return Parts(
         kind="scikit-learn",
         model=content,
         fields=fields,
         columns={tensor: [field] for tensor, field in zip(tensors, fields, strict=True)},
         transforms=[{"op": "impute", "of": gaps, "values": ["nan"] * len(gaps), "indicator": False}] if gaps else [],
-        score=_score(model, output, asked.element),
+        score=_score(model, output, request.element),
         probability=hasattr(model, "predict_proba"),
         explain=block,
         cut=cut,
@@ -141,7 +141,7 @@ def _whole(model: Any, asked: _Asked, why: InvalidInputError | None) -> Parts:
 
 
 def _model(last: Any, columns: int, name: str, why: str | None) -> _Last:
-    """The last step as ONNX, by the converter of the package that it comes from."""
+    """The last step as ONNX, by its package's converter."""
     match type(last).__module__.partition(".")[0]:
         case "lightgbm":
             from flyball.models.convert import from_lightgbm
@@ -163,24 +163,24 @@ def _model(last: Any, columns: int, name: str, why: str | None) -> _Last:
 def _refuse_other_columns(last: Any, wanted: int, found: int, categories: Any) -> None:
     if categories or wanted != found:
         raise ModelRefusedError(
-            f"{type(last).__name__} was trained on {wanted} columns, some of them categories of pandas, inside a pipeline"
+            f"{type(last).__name__} was trained on {wanted} columns, including pandas categories, inside a pipeline"
             if categories
-            else f"{type(last).__name__} was trained on {wanted} columns, and the steps before it give {found}",
-            next_step="turn categories into codes by a step of the pipeline, say OrdinalEncoder(handle_unknown="
+            else f"{type(last).__name__} was trained on {wanted} columns, but the steps before it produce {found}",
+            next_step="encode categories in a pipeline step, for example OrdinalEncoder(handle_unknown="
             "'use_encoded_value', unknown_value=-1)",
         )
 
 
 def _columns(model: Any, table: Table) -> list[str]:
-    """The names that the model was fitted with, else the data's own, in order."""
+    """The column names from fitting, else the data's own in order."""
     named = getattr(model, "feature_names_in_", None)
     if named is not None:
         return [str(name) for name in named]
-    return by_place(getattr(model, "n_features_in_", len(table.columns)), table)
+    return by_position(getattr(model, "n_features_in_", len(table.columns)), table)
 
 
 def _score(last: Any, output: str, element: int) -> str:
-    """Of two classes without probabilities there is one figure, for the second."""
+    """A binary classifier without probabilities has one score, for the second class."""
     alone = not hasattr(last, "predict_proba") and len(getattr(last, "classes_", [])) == 2
     return f"{output}[{0 if alone else element}]"
 
@@ -189,7 +189,7 @@ def _predict(model: Any, rows: Table, element: int) -> NDArray[np.float64]:
     named = hasattr(model, "feature_names_in_") or any(held == "string" for held in rows.holds.values())
     given = rows.frame() if named else rows.matrix()
     joblib = needed("joblib", "sklearn")
-    # Where a file is opened no process may be started, so jobs come one by one. Steps without names are their own business.
+    # The sandbox forbids new processes, so jobs run sequentially. Warnings about unnamed columns do not matter here.
     with quietly(), joblib.parallel_config(backend="sequential"):
         if hasattr(model, "predict_proba"):
             answers = np.asarray(model.predict_proba(given), dtype=np.float64)
@@ -203,17 +203,17 @@ def _predict(model: Any, rows: Table, element: int) -> NDArray[np.float64]:
 
 
 def _refuse_texts(translated: Translated, fields: dict[str, str], held: Table) -> None:
-    """Texts that no step turns into numbers go into the model itself, if anywhere."""
+    """Text that no step encodes can only go into the model itself."""
     coded = {name for step in translated.transforms if step["op"] in _TEXT_OPS for name in step["of"]}
     for field in translated.columns:
         if field in fields and held.holds[fields[field]] == "string" and field not in coded:
-            raise InvalidInputError(f"the column {fields[field]!r} holds texts, and no step turns them into numbers")
+            raise InvalidInputError(f"the column {fields[field]!r} holds text, and no step turns it into numbers")
 
 
 def _explained(
     last: Any, translated: Translated, held: Table, fields: dict[str, str], element: int
 ) -> tuple[bytes | None, dict[str, Any] | None, list[str]]:
-    """The trees of a tree model, coefficients of a linear one, and for any other a baseline."""
+    """Trees of a tree model, coefficients of a linear one, a baseline for any other."""
     named = {field: held.columns[column] for field, column in fields.items()}
     for step in translated.transforms:
         named = apply(step, named)
@@ -224,13 +224,13 @@ def _explained(
         return attribution.trees_sidecar(last, element=element), None, []
     except (UsageError, ModelRefusedError) as error:
         block = attribution.ablation_block(rows)
-        if "has no trees that" in error.message:
+        if "is no additive tree model" in error.message:
             return None, block, []
-        return None, block, [f"{error.message}; columns are left out one by one instead"]
+        return None, block, [f"{error.message}; explained by ablation instead"]
 
 
 def _categories(translated: Translated, fields: dict[str, str]) -> dict[str, list[str]]:
-    """The categories that the steps know, by field, as texts."""
+    """The categories known to the steps, by field, as text."""
     known: dict[str, list[str]] = {}
     for step in translated.transforms:
         if step["op"] not in _TEXT_OPS:

@@ -1,7 +1,7 @@
-"""PyTorch: a module, or a program of `torch.export` (.pt2), through `torch.onnx`'s exporter by graph capture.
+"""Extracts PyTorch modules and `torch.export` programs (.pt2) with the graph-capturing exporter of `torch.onnx`.
 
-Rows are free, and the module is set to answer, not to train. Over rows of columns it becomes a decision, over other tensors
-a plain model. Must not know files or decisions.
+The row axis is free, and the module is in eval mode. Over rows of columns it becomes a decision, over other tensors a
+tensor model. Must not know files or decisions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flyball.errors import InvalidInputError, ModelRefusedError
 from flyball.models.convert.from_onnx import Loaded, loaded, table_parts
 from flyball.models.convert.optional_packages import needed, quietly, versions
 from flyball.models.convert.parts import Original
-from flyball.models.convert.tensor_model import Plain
+from flyball.models.convert.tensor_model import TensorModel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
     from flyball.models.convert.table import Table
 
-OPSET = 18  # the exporter's own; what is older it converts to with losses
+OPSET = 18  # the exporter's own; conversion to an older one loses accuracy
 _EXAMPLE_ROWS = 4
 _PACKAGES = ("torch", "onnxscript", "onnx")
 
 
 def is_torch(model: Any) -> bool:
-    """Whether it is a module or an exported program; torch is not imported for this."""
+    """Whether it is a module or an exported program; does not import torch."""
     names = {f"{kind.__module__}.{kind.__name__}" for kind in type(model).__mro__}
     return bool(names & {"torch.nn.modules.module.Module", "torch.export.exported_program.ExportedProgram"})
 
@@ -44,7 +44,7 @@ def original(model: Any, table: Table, *, name: str, element: int | None = None)
     if not made.is_table or len(made.inputs) != 1:
         raise InvalidInputError(
             "the module takes more than one tensor of rows and columns",
-            next_step="give its arrays by name:  data={'image': array, …}, or --data arrays.npz",
+            next_step="pass its arrays by name:  data={'image': array, …}, or --data arrays.npz",
         )
     parts = table_parts(made, table, name=name, element=element, kind="torch", packages=versions(*_PACKAGES))
     columns = list(parts.fields.values())
@@ -57,8 +57,8 @@ def original(model: Any, table: Table, *, name: str, element: int | None = None)
     return Original(parts, predict, columns)
 
 
-def plain(model: Any, arrays: Mapping[str, NDArray[Any]], name: str) -> Plain:
-    """A module over any tensors, each with rows along its first axis; by the names of its arguments."""
+def plain(model: Any, arrays: Mapping[str, NDArray[Any]], name: str) -> TensorModel:
+    """A module over any tensors with rows along the first axis, by argument name."""
     names = _inputs(model)
     absent = [one for one in names if one not in arrays]
     if absent:
@@ -68,7 +68,9 @@ def plain(model: Any, arrays: Mapping[str, NDArray[Any]], name: str) -> Plain:
     answers = _answers(model, list(given.values()))
     inputs = dict(zip([one.name for one in made.inputs], given.values(), strict=True))
     expected = dict(zip([one.name for one in made.outputs], answers, strict=True))
-    return Plain("torch", made.content, inputs, expected, made_up=False, notes=made.notes, packages=versions(*_PACKAGES))
+    return TensorModel(
+        "torch", made.content, inputs, expected, made_up=False, notes=made.notes, packages=versions(*_PACKAGES)
+    )
 
 
 def _loaded(model: Any, example: Mapping[str, NDArray[Any]], name: str) -> Loaded:
@@ -81,14 +83,14 @@ def _loaded(model: Any, example: Mapping[str, NDArray[Any]], name: str) -> Loade
         options["input_names"] = list(example)
         options["dynamic_shapes"] = tuple({0: torch.export.Dim.DYNAMIC} for _ in given)
     try:
-        # It tells what it does on the terminal, all the same.
+        # It prints its progress in any case.
         with quietly(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             program = torch.onnx.export(model, given if _is_module(model) else (), **options)
     except Exception as error:
-        # torch's exporter wraps whatever it stumbled over; the innermost cause names the operator or the line.
+        # torch's exporter wraps any error; the innermost cause names the operator or the line.
         raise ModelRefusedError(
             f"torch.onnx cannot export the module: {_cause(error)}",
-            next_step="make its forward of operators that export; rows must not decide which branch is taken",
+            next_step="use exportable operators in forward; control flow must not depend on the rows",
         ) from error
     return loaded(program.model_proto, name)
 
@@ -101,8 +103,8 @@ def _answers(model: Any, arrays: list[NDArray[Any]]) -> list[NDArray[Any]]:
             answers = module(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
     except Exception as error:
         raise InvalidInputError(
-            f"the program itself cannot answer {len(arrays[0])} rows: {_cause(error)}",
-            next_step="export it with free rows:  torch.export.export(module, (example,),"
+            f"the program fails on {len(arrays[0])} rows: {_cause(error)}",
+            next_step="export it with a free row axis:  torch.export.export(module, (example,),"
             " dynamic_shapes=({0: torch.export.Dim('rows')},))",
         ) from error
     several = answers if isinstance(answers, tuple | list) else [answers]
@@ -110,7 +112,7 @@ def _answers(model: Any, arrays: list[NDArray[Any]]) -> list[NDArray[Any]]:
 
 
 def _inputs(model: Any) -> list[str]:
-    """The names of what it takes."""
+    """The names of its inputs."""
     if _is_module(model):
         return list(inspect.signature(model.forward).parameters)
     return list(model.graph_signature.user_inputs)
@@ -124,8 +126,8 @@ def _filled(table: Table) -> NDArray[np.float32]:
     texts = [column for column, held in table.holds.items() if held == "string"]
     if texts:
         raise InvalidInputError(
-            f"the column {texts[0]!r} holds no numbers, and the module takes a tensor of floats",
-            next_step="give the columns as the module takes them; name the target's column with --target",
+            f"the column {texts[0]!r} holds text, but the module takes a float tensor",
+            next_step="pass the columns in the types that the module takes; name the target column with --target",
         )
     return np.nan_to_num(table.matrix()).astype(np.float32)
 

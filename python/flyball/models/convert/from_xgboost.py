@@ -1,6 +1,6 @@
-"""XGBoost: a Booster, or any of its scikit-learn classes. Categories of a DataFrame become codes as XGBoost keeps them.
+"""Extracts XGBoost models: a Booster or its scikit-learn classes; DataFrame categories get XGBoost's codes.
 
-XGBoost compares floats by `<`, as ONNX's trees can, so nothing is rounded. Must not know files or decisions.
+XGBoost compares floats with `<`, as ONNX trees can, so nothing is rounded. Must not know files or decisions.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 def original(model: Any, table: Table, *, name: str, element: int | None = None) -> Original:
-    """The parts of a booster over the data's own columns."""
+    """The parts of a booster over the data's columns."""
     booster, notes = booster_of(model)
     learner = json.loads(bytes(booster.save_raw("json")))["learner"]
     _refuse_what_onnx_cannot_say(learner)
-    told = booster.feature_names or [f"f{place}" for place in range(booster.num_features())]
-    columns = named_columns(told, table, "f{}")
+    names = booster.feature_names or [f"f{index}" for index in range(booster.num_features())]
+    columns = named_columns(names, table, "f{}")
     held = chosen(table, columns)
     fields = field_names(columns)
     categories = _categories(booster, columns)
@@ -60,25 +60,25 @@ def original(model: Any, table: Table, *, name: str, element: int | None = None)
 
 
 def to_onnx(booster: Any, name: str) -> tuple[bytes, str, list[str]]:
-    """The booster as an ONNX file with one tensor `input`; the output with its answers, and those that were cut."""
+    """The booster as ONNX with one tensor `input`; the name of its answer output, and the outputs removed."""
     needed("xgboost", "xgboost")
     convert = needed("onnxmltools.convert", "xgboost").convert_xgboost
     types = needed("onnxmltools.convert.common.data_types", "xgboost")
     nameless = booster.copy()
-    nameless.feature_names = None  # the converter knows columns by their places alone
-    # A bool's split has no condition in the dump that it reads; as a number it has.
+    nameless.feature_names = None  # the converter knows columns only by index
+    # The converter's dump has no condition for a bool split; it has one for a number.
     nameless.feature_types = ["c" if kind == "c" else "q" for kind in booster.feature_types or []] or None
     if _objective(booster).startswith("rank:"):
-        nameless.set_param({"objective": "reg:squarederror"})  # the same trees; the converter takes a ranking for classes
+        nameless.set_param({"objective": "reg:squarederror"})  # the same trees; the converter mistakes ranking for classes
     inputs = [("input", types.FloatTensorType([None, booster.num_features()]))]
     try:
         with quietly():
             model = convert(nameless, initial_types=inputs, target_opset=OPSET - 2)
     except Exception as error:
-        # The converter raises whatever it stumbles over, KeyError among it.
+        # The converter can raise anything, including KeyError.
         raise ModelRefusedError(
             f"onnxmltools cannot convert this XGBoost model: {type(error).__name__}: {error}",
-            next_step="train it with the booster gbtree and an objective of ONNX's: binary:logistic, multi:softprob or a"
+            next_step="train it with the booster gbtree and a supported objective: binary:logistic, multi:softprob or a"
             " regression",
         ) from error
     return answers_alone(model, name)
@@ -89,21 +89,21 @@ def _objective(booster: Any) -> str:
 
 
 def booster_of(model: Any) -> tuple[Any, list[str]]:
-    """The trees that the model answers by, and what to know of them where training stopped early."""
+    """The booster that predicts, and notes about early stopping."""
     missing = getattr(model, "missing", np.nan)
     if missing is not None and not np.isnan(missing):
         raise ModelRefusedError(
-            f"the model takes {missing} for missing values, which ONNX's trees do not",
-            next_step="train it with missing=nan, and write what is missing as missing",
+            f"the model treats {missing} as missing, which ONNX trees do not support",
+            next_step="train it with missing=nan, and mark missing values as NaN",
         )
     booster, best = answering(model), best_rounds(model)
     if best is None:
         return booster, []
     if hasattr(model, "get_booster"):
-        return booster, [f"training stopped early: of its rounds the first {best} are used"]
+        return booster, [f"training stopped early: the first {best} rounds are used"]
     return booster, [
-        f"training stopped early, with the first {best} of its {booster.num_boosted_rounds()} rounds the best; a Booster"
-        f" answers by all of them, and so does this. For the best alone convert  booster[:{best}]"
+        f"training stopped early: the first {best} of {booster.num_boosted_rounds()} rounds are best, but a Booster"
+        f" predicts with all of them, and so does this model. To use the best alone convert  booster[:{best}]"
     ]
 
 
@@ -111,25 +111,25 @@ def _refuse_what_onnx_cannot_say(learner: dict[str, Any]) -> None:
     kind = learner["gradient_booster"]["name"]
     if kind == "dart":
         raise ModelRefusedError(
-            "the booster is DART, which onnxmltools does not convert: its trees have weights",
-            next_step="train it with the booster gbtree; a lower learning rate and subsample do what dropping trees does",
+            "the booster is DART, which onnxmltools does not support: its trees have weights",
+            next_step="train it with the booster gbtree; a lower learning rate and subsample replace dropped trees",
         )
     if kind != "gbtree":
-        raise ModelRefusedError(f"the booster is {kind}; only gbtree is converted", next_step="train it with gbtree")
+        raise ModelRefusedError(f"the booster is {kind}; only gbtree is supported", next_step="train it with gbtree")
     objective = learner["objective"]["name"]
     if objective == "multi:softmax":
         raise ModelRefusedError(
-            "the objective is multi:softmax, which answers a class and no probabilities",
-            next_step="set it otherwise, its trees stay:  booster.set_param({'objective': 'multi:softprob'})",
+            "the objective is multi:softmax, which returns a class and no probabilities",
+            next_step="change it, the trees stay:  booster.set_param({'objective': 'multi:softprob'})",
         )
 
 
 def _categories(booster: Any, columns: list[str]) -> dict[str, list[Any]]:
-    """The categories of those columns that were categories of a DataFrame, in the order of their codes."""
+    """The categories of the categorical DataFrame columns, in the order of their codes."""
     types = booster.feature_types or []
     if "c" not in types:
         return {}
-    if not hasattr(booster, "get_categories"):  # before 3.1 a model did not keep them
+    if not hasattr(booster, "get_categories"):  # models before 3.1 did not store them
         return {}
     held = booster.get_categories(export_to_arrow=True).to_arrow()
     return {column: values.to_pylist() for column, (_, values) in zip(columns, held, strict=True) if values is not None}
@@ -137,7 +137,7 @@ def _categories(booster: Any, columns: list[str]) -> dict[str, list[Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Predicting:
-    """XGBoost's own answers. Texts that it has not seen it refuses; their rows are asked with a code outside all sets."""
+    """XGBoost's own answers. It refuses unseen text, so those rows get a code outside all sets."""
 
     booster: Any
     categories: dict[str, list[Any]]
@@ -157,7 +157,7 @@ class _Predicting:
     def _codes(self, name: str, column: Column) -> Column:
         if name not in self.categories:
             return column
-        codes = {value: float(place) for place, value in enumerate(self.categories[name])}
+        codes = {value: float(index) for index, value in enumerate(self.categories[name])}
         gone = absent(column)
         return np.array(
             [np.nan if missing else codes.get(value, len(codes)) for value, missing in zip(column, gone, strict=True)],
@@ -165,7 +165,7 @@ class _Predicting:
         )
 
     def _frame(self, table: Table) -> Any:
-        """In another order than that of training: XGBoost finds the codes by itself."""
+        """In another order than in training: XGBoost assigns the codes itself."""
         frame, pandas = table.frame(), pandas_for("giving categories to XGBoost")
         made = {name: pandas.Categorical(frame[name], categories=values[::-1]) for name, values in self.categories.items()}
         return frame.assign(**made)
@@ -174,7 +174,7 @@ class _Predicting:
         xgboost, booster = needed("xgboost", "xgboost"), self.booster
         named = {"feature_names": booster.feature_names, "feature_types": booster.feature_types}
         data = xgboost.DMatrix(rows, enable_categorical=True, **(named if isinstance(rows, np.ndarray) else {}))
-        told = np.asarray(booster.predict(data, validate_features=False), dtype=np.float64)
-        if told.ndim == 2:
-            return told[:, self.element]
-        return 1.0 - told if self.binary and self.element == 0 else told
+        names = np.asarray(booster.predict(data, validate_features=False), dtype=np.float64)
+        if names.ndim == 2:
+            return names[:, self.element]
+        return 1.0 - names if self.binary and self.element == 0 else names

@@ -1,6 +1,6 @@
-"""A trained model in memory, taken apart by the package that its class comes from.
+"""Extracts a trained model in memory with the package that its class comes from.
 
-Must not know files: notebooks give the model itself.
+Must not know files: notebooks pass the model itself.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def original_of(model: Any, table: Table, *, name: str, element: int | None) -> Original:
-    """The parts of a Booster, an estimator, a pipeline or a module, and its own answers."""
+    """The parts of a Booster, estimator, pipeline or module, and its answers."""
     match trained_by(model, ("lightgbm", "xgboost", "sklearn", "torch")):
         case "lightgbm":
             from flyball.models.convert import from_lightgbm
@@ -36,6 +36,6 @@ def original_of(model: Any, table: Table, *, name: str, element: int | None) -> 
 
             return from_torch.original(model, table, name=name, element=element)
     raise InvalidInputError(
-        f"a {type(model).__module__}.{type(model).__qualname__} is no model that can be converted",
-        next_step=f"these can: {CAN_BE_READ}",
+        f"a {type(model).__module__}.{type(model).__qualname__} is not a supported model",
+        next_step=f"supported: {CAN_BE_READ}",
     )

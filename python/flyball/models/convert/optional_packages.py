@@ -1,4 +1,4 @@
-"""Packages that conversion needs and flyball itself does not: asked for when they are needed, named with their extra.
+"""Optional packages for conversion: imported on demand, reported with the extra that installs them.
 
 Must not know models.
 """
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 OPSET = 17
-"""Old enough for every runtime that we take, new enough for all operators of the converters."""
+"""Old enough for every supported runtime, new enough for all operators of the converters."""
 
 _DISTRIBUTIONS = {"sklearn": ("scikit-learn",), "xgboost": ("xgboost", "xgboost-cpu")}
 
 
 def needed(name: str, extra: str) -> Any:
-    """A package, or the command that installs it."""
+    """Import a package, or fail with the command that installs it."""
     try:
         with quietly():
             return importlib.import_module(name)
@@ -32,14 +32,14 @@ def needed(name: str, extra: str) -> Any:
 
 
 def missing(package: str, extra: str, error: ImportError) -> MissingExtraError:
-    """The error for a package that is not there."""
+    """The error for a package that is not installed."""
     return MissingExtraError(
         f"converting this model needs {package} ({error})", next_step=f"install it:  pip install 'flyball[{extra}]'"
     )
 
 
 def versions(*names: str) -> dict[str, str]:
-    """Which versions converted a model, for those of the packages that are there."""
+    """The installed versions of these packages."""
     found = {}
     for name in names:
         for distribution in _DISTRIBUTIONS.get(name, (name,)):
@@ -52,7 +52,7 @@ def versions(*names: str) -> dict[str, str]:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """The converters' own deprecations are not the caller's business."""
+    """Hide the converters' own deprecation warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -1,6 +1,6 @@
-"""What a trained model is taken apart into: plain values, and the original's own answers beside them.
+"""The parts of a trained model: plain values, and the original's own answers.
 
-This is all that crosses from the process that loads a file to the one that writes the folder. Must not know packages.
+Only these cross from the process that loads a file to the one that writes the folder. Must not know packages.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ _MODEL, _TREES, _PARTS = "model.onnx", "model.trees.json", "parts.json"
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A model, and what its decision needs to feed and explain it. Names are those of the decision's fields."""
+    """A model and what its decision needs to feed and explain it, named by the decision's fields."""
 
     kind: str
     model: bytes
     fields: dict[str, str]
-    """Each field and the column of the data that it comes from, in order."""
+    """Each field and its data column, in order."""
     columns: list[str] | dict[str, list[str]]
-    """The model's columns, of its one tensor or by tensor."""
+    """The columns of the model's one tensor, or by tensor."""
     score: str
     probability: bool
     transforms: list[dict[str, Any]] = field(default_factory=list)
     categories: dict[str, list[str]] = field(default_factory=dict)
-    """The categories that the model knows, by field; numbers among them as texts."""
+    """The known categories by field; numbers as text."""
     rounded_to_nearest: bool = False
-    """Thresholds are the nearest float32 of doubles: a value closer to one than that may go another way."""
+    """Thresholds are doubles rounded to float32: a value very close to one may take the other branch."""
     trees: bytes | None = None
     explain: dict[str, Any] | None = None
     cut: list[str] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Parts:
     packages: dict[str, str] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
-        """Put it into a folder, as plain files."""
+        """Write it to a folder as plain files."""
         (folder / _MODEL).write_bytes(self.model)
         if self.trees is not None:
             (folder / _TREES).write_bytes(self.trees)
@@ -57,7 +57,7 @@ class Parts:
 
     @classmethod
     def read(cls, folder: Path) -> Parts:
-        """From such a folder; ValueError where they are of other types than these."""
+        """Read such a folder; ValueError for values of other types."""
         from pydantic import TypeAdapter
 
         trees = folder / _TREES
@@ -68,30 +68,28 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A trained model as it came: its parts, and what it answers itself (the score alone, one number a row)."""
+    """A trained model: its parts, and its own scores, one number per row."""
 
     parts: Parts
     predict: Callable[[Table], NDArray[np.float64]]
     columns: list[str]
-    """The columns of the data that `predict` takes."""
+    """The data columns that `predict` takes."""
 
 
 def score_element(classes: int, element: int | None, names: Sequence[str] = ()) -> int:
-    """Which element of the output is the score: of two classes the second, of several the one that was asked for."""
+    """The score's output element: with two classes the second, with more the requested one."""
     if element is None and classes > 2:
-        named = ": " + ", ".join(f"{place} is {one!r}" for place, one in enumerate(names[:10])) if names else ""
+        named = ": " + ", ".join(f"{index} is {one!r}" for index, one in enumerate(names[:10])) if names else ""
         raise UsageError(
-            f"the model has {classes} classes: say which is the score", next_step=f"--score 0 to {classes - 1}{named}"
+            f"the model has {classes} classes: select the score", next_step=f"--score 0 to {classes - 1}{named}"
         )
     if element is not None and element >= max(classes, 1):
-        raise UsageError(
-            f"the model has no element {element} of its output", next_step=f"--score 0 to {max(classes, 1) - 1}"
-        )
+        raise UsageError(f"the model's output has no element {element}", next_step=f"--score 0 to {max(classes, 1) - 1}")
     return (1 if classes == 2 else 0) if element is None else element
 
 
 def field_names(columns: Sequence[str]) -> dict[str, str]:
-    """A name for each column as rules can write it, and the column that it stands for."""
+    """A valid field name for each column, mapped to the column."""
     named: dict[str, str] = {}
     for column in columns:
         plain = re.sub(r"\W", "_", column, flags=re.ASCII)[:60] or "column"

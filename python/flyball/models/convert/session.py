@@ -1,6 +1,6 @@
-"""A model of bytes or of a file in this process, by the engine that serves, and its answers in runs of a bounded size.
+"""Runs a model in this process with the serving engine, in runs of bounded size.
 
-Must not know what answers are compared with.
+Must not know what the answers are compared with.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
     Arrays = Mapping[str, NDArray[Any]]
 
-_RUN_BYTES_MAX = 8 << 20  # of inputs: what a network keeps between its layers is a multiple of them
+_RUN_BYTES_MAX = 8 << 20  # of inputs: a network's intermediate results are a multiple of them
 
 
 @contextmanager
 def session(model: bytes | Path) -> Iterator[Model]:
-    """The engine's session of a model; it reads files."""
+    """An engine session of a model; bytes are written to a temporary file."""
     if isinstance(model, Path):
         yield Model(model)
         return
@@ -38,16 +38,16 @@ def session(model: bytes | Path) -> Iterator[Model]:
             held = Model(path)
         except ModelRefusedError as error:
             raise ModelRefusedError(
-                error.message.removeprefix(f"{path}: "),  # a folder that is gone helps nobody
+                error.message.removeprefix(f"{path}: "),  # the temporary path helps nobody
                 code=error.code,
                 faults=error.faults,
-                next_step=error.next_step or "export the model again, with what this ONNX Runtime has",
+                next_step=error.next_step or "export the model again, with operators of this ONNX Runtime",
             ) from error
         yield held
 
 
 def answers_of(model: Model, inputs: Arrays) -> dict[str, NDArray[Any]]:
-    """All outputs for all rows; where the first axis is fixed, so many rows at a time as it says."""
+    """All outputs for all rows; a fixed first axis sets the rows per run."""
     rows = _rows(inputs)
     row_bytes = sum(array.nbytes for array in inputs.values()) // rows
     fixed = max((one.shape[0] for one in model.facts.inputs if one.shape), default=-1)
@@ -61,19 +61,19 @@ def _rows(inputs: Arrays) -> int:
     if len(set(lengths.values())) > 1 or 0 in lengths.values():
         shown = ", ".join(f"{name} {rows}" for name, rows in lengths.items())
         raise InvalidInputError(
-            f"the arrays have so many rows: {shown}", next_step="give each as many rows along its first axis, one or more"
+            f"the arrays have different numbers of rows: {shown}", next_step="pass the same number, one or more, in each"
         )
     return next(iter(lengths.values()))
 
 
 def _run(model: Model, inputs: Arrays, rows: range, rows_min: int) -> dict[str, NDArray[Any]]:
-    """The answers to some rows; the last one is repeated where the model takes no fewer."""
-    places = np.minimum(np.arange(rows.start, rows.start + max(len(rows), rows_min)), rows.stop - 1)
-    found = model.run({name: array[places] for name, array in inputs.items()})
+    """The answers to some rows; the last row is repeated up to the model's minimum."""
+    indices = np.minimum(np.arange(rows.start, rows.start + max(len(rows), rows_min)), rows.stop - 1)
+    found = model.run({name: array[indices] for name, array in inputs.items()})
     for name, answer in found.items():
-        if answer.shape[:1] != places.shape:
+        if answer.shape[:1] != indices.shape:
             raise ModelRefusedError(
-                f"the output {name!r} has the shape {list(answer.shape)} for {len(places)} rows, not one row for each",
-                next_step="export the model with free rows: dynamic_axes or dynamic_shapes of its first axis",
+                f"the output {name!r} has shape {list(answer.shape)} for {len(indices)} rows, not one row each",
+                next_step="export the model with a free row axis: dynamic_axes or dynamic_shapes of the first axis",
             )
     return {name: answer[: len(rows)] for name, answer in found.items()}

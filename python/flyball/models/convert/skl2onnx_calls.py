@@ -1,4 +1,4 @@
-"""The calls of skl2onnx, and its errors in our words: which step it cannot convert, and what to do about it.
+"""Calls skl2onnx, and reports which step it cannot convert and what to do.
 
 Must not know what is done with the graph.
 """
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 def estimator(model: Any, columns: int, name: str, why: str | None) -> tuple[bytes, str, list[str]]:
-    """An estimator, or the last steps, over one tensor `input`; the output with its answers, and those that were cut."""
+    """An estimator or the last steps over one tensor `input`; its answer output, and the outputs removed."""
     types = needed("skl2onnx.common.data_types", "sklearn")
     content, answers, cut, _ = _converted(model, [("input", types.FloatTensorType([None, columns]))], name, why)
     return content, answers, cut
 
 
 def whole_pipeline(model: Any, table: Table, name: str, why: str) -> tuple[bytes, str, list[str], list[str]]:
-    """A pipeline with one tensor for each column, numbers as floats, texts as texts; and the tensors' names."""
+    """A pipeline with one tensor per column, numbers as floats and text as text; and the tensors' names."""
     types = needed("skl2onnx.common.data_types", "sklearn")
     kinds = {held: types.StringTensorType if held == "string" else types.FloatTensorType for held in table.holds.values()}
     inputs = [(column, kinds[table.holds[column]]([None, 1])) for column in table.columns]
@@ -40,7 +40,7 @@ def _converted(
         with quietly():
             made = skl2onnx.convert_sklearn(model, initial_types=inputs, options=options, target_opset=OPSET)
     except Exception as error:
-        # Its errors have no base of their own.
+        # Its errors have no common base.
         raise _refused(last, why, error) from error
     _with_missing(made.graph, last)
     outputs = [output.name for output in made.graph.output]
@@ -50,29 +50,29 @@ def _converted(
 
 
 def _refused(last: Any, why: str | None, error: Exception) -> ModelRefusedError:
-    """`why` a step is no transform, where one must be in the model; the first sentence of what skl2onnx says."""
+    """The error, with `why` a step is no transform and the first sentence of skl2onnx's message."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    said = lines[0].partition(" You may raise an issue")[0].rstrip(".")
+    reason = lines[0].partition(" You may raise an issue")[0].rstrip(".")
     if why is None:
         return ModelRefusedError(
-            f"skl2onnx cannot convert {type(last).__name__}: {said}",
-            next_step="end the pipeline with an estimator that it knows (gradient boosting, a forest, a linear model,"
+            f"skl2onnx cannot convert {type(last).__name__}: {reason}",
+            next_step="end the pipeline with a supported estimator (gradient boosting, a forest, a linear model,"
             " an MLP), or with LightGBM's or XGBoost's",
         )
     return ModelRefusedError(
-        f"the pipeline has a step that can be computed neither by a transform ({why}) nor by ONNX ({said})",
-        next_step="replace the step by one that can, docs/guides/convert.md lists them; or compute its columns before"
+        f"a step of the pipeline is supported neither as a transform ({why}) nor by ONNX ({reason})",
+        next_step="replace the step by a supported one, see docs/guides/convert.md; or compute its columns before"
         " the request, and train without it",
     )
 
 
 def _with_missing(graph: Any, model: Any) -> None:
-    """Trees of scikit-learn say where a missing value goes; skl2onnx does not, and ONNX sends it right."""
+    """Copy scikit-learn's direction of missing values into the graph; skl2onnx omits it, and ONNX sends them right."""
     trees = [part.tree_ for part in getattr(model, "estimators_", [model]) if hasattr(part, "tree_")]
     for node in graph.node:
         held = {attribute.name: attribute for attribute in node.attribute}
         if "nodes_missing_value_tracks_true" not in held or max(held["nodes_treeids"].ints) + 1 != len(trees):
             continue
-        places = zip(held["nodes_treeids"].ints, held["nodes_nodeids"].ints, strict=True)
-        lefts = [int(trees[tree].missing_go_to_left[place]) for tree, place in places]
+        indices = zip(held["nodes_treeids"].ints, held["nodes_nodeids"].ints, strict=True)
+        lefts = [int(trees[tree].missing_go_to_left[index]) for tree, index in indices]
         held["nodes_missing_value_tracks_true"].ints[:] = lefts

@@ -1,4 +1,4 @@
-"""The rows that a conversion is tried on: columns by name, each with what it holds, from a file or from memory.
+"""A table of rows for a conversion: typed columns by name, from a file or from memory.
 
 Numbers are float64 with NaN for missing, texts are objects with None, as in `flyball.decision.fit`. Must not know models.
 """
@@ -28,32 +28,32 @@ ROWS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Columns of equal length, and what each of them holds."""
+    """Columns of equal length, and the type of each."""
 
     columns: dict[str, Column]
     holds: dict[str, Holds]
     infinite: int = 0
-    """Rows that were left out because they had an infinite number, which no request can carry."""
+    """Skipped rows with an infinite number, which no request can contain."""
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return len(next(iter(self.columns.values()), ()))
 
-    def take(self, places: Any) -> Table:
-        """Some of the rows, in this order."""
-        return Table({name: column[places] for name, column in self.columns.items()}, self.holds)
+    def take(self, indices: Any) -> Table:
+        """Select rows, in this order."""
+        return Table({name: column[indices] for name, column in self.columns.items()}, self.holds)
 
     def only(self, names: Sequence[str]) -> Table:
-        """Some of the columns, in this order."""
+        """Select columns, in this order."""
         return Table({name: self.columns[name] for name in names}, {name: self.holds[name] for name in names})
 
     def has_gaps(self, name: str) -> bool:
-        """Whether a column is missing in some row."""
+        """Whether a column has a missing value."""
         return bool(absent(self.columns[name]).any())
 
     def matrix(self) -> NDArray[np.float64]:
-        """Rows × columns, where all columns are numbers."""
+        """Rows × columns; all columns must be numeric."""
         return np.stack([self.columns[name].astype(np.float64) for name in self.columns], axis=1)
 
     def arrow(self) -> Any:
@@ -66,14 +66,14 @@ class Table:
         )
 
     def write(self, path: Path) -> None:
-        """As Parquet."""
+        """Write Parquet."""
         from pyarrow import parquet
 
         parquet.write_table(self.arrow(), path)
 
     def frame(self) -> Any:
-        """A pandas DataFrame as `read_csv` would give it: whole columns of ints and bools, NaN for what is missing."""
-        pandas = pandas_for("giving columns by their names to the model")
+        """A pandas DataFrame as `read_csv` returns it: integer and bool columns, NaN for missing values."""
+        pandas = pandas_for("passing named columns to the model")
         return pandas.DataFrame({name: self._series(name, pandas) for name in self.columns})
 
     def _series(self, name: str, pandas: Any) -> Any:
@@ -81,25 +81,25 @@ class Table:
         if holds in ("int", "bool") and not np.isnan(column).any():
             return pandas.Series(column.astype(np.int64 if holds == "int" else np.bool_))
         if holds == "string":
-            # None would be a text like any other to most of scikit-learn.
+            # Most of scikit-learn treats None as an ordinary text.
             texts = np.array([np.nan if text is None else text for text in column], dtype=object)
             return pandas.Series(texts, dtype=object)
         return pandas.Series(column)
 
 
 def read_table(data: Any, *, target: str | None = None, rows_max: int = ROWS_MAX) -> Table:
-    """Rows of a file (.csv, .parquet, .jsonl), a pandas DataFrame, a pyarrow Table or a dict of columns; without the target.
+    """Read a file (.csv, .parquet, .jsonl), a DataFrame, a pyarrow Table or a dict of columns; without the target.
 
-    Of more rows than `rows_max` some are taken, evenly over the whole.
+    At most `rows_max` rows, evenly spread over the data.
     """
     where, whole = _arrow(data)
     if target is not None and target not in whole.column_names:
         raise InvalidInputError(f"{where} has no column {target!r}, the target", next_step=_columns_are(whole.column_names))
     if not whole.num_rows:
-        raise InvalidInputError(f"{where} has no rows", next_step="give rows as the model was trained on")
+        raise InvalidInputError(f"{where} has no rows", next_step="pass rows like those the model was trained on")
     if whole.num_rows > rows_max:
-        places = np.linspace(0, whole.num_rows - 1, rows_max).astype(np.int64)
-        whole = whole.take(places)
+        indices = np.linspace(0, whole.num_rows - 1, rows_max).astype(np.int64)
+        whole = whole.take(indices)
     columns, holds = {}, {}
     for name in whole.column_names:
         if name != target:
@@ -108,14 +108,14 @@ def read_table(data: Any, *, target: str | None = None, rows_max: int = ROWS_MAX
 
 
 def is_arrays(data: Any) -> bool:
-    """Whether data are tensors by name, of more axes than rows and columns have: a .npz, or a dict of arrays."""
+    """Whether data are named tensors instead of rows: a .npz, or a dict of arrays with more axes."""
     if isinstance(data, str | Path):
         return Path(data).suffix == ".npz"
     return isinstance(data, dict) and any(getattr(array, "ndim", 1) > 1 for array in data.values())
 
 
 def chosen(table: Table, names: Sequence[str]) -> Table:
-    """The columns that a model wants, in its order; says which are not there, and what may be meant."""
+    """The model's columns in its order; reports missing ones with suggestions."""
     missing = [name for name in names if name not in table.columns]
     if not missing:
         return table.only(names)
@@ -124,34 +124,34 @@ def chosen(table: Table, names: Sequence[str]) -> Table:
     shown = ", ".join(map(repr, missing[:8])) + (f" and {len(missing) - 8} more" if len(missing) > 8 else "")
     raise InvalidInputError(
         f"the data has no column {shown}, which the model was trained on",
-        next_step="; ".join(f"{theirs!r} is there: rename it to {name!r}" for name, theirs in near.items())
+        next_step="; ".join(f"rename {theirs!r} to {name!r}" for name, theirs in near.items())
         or _columns_are(list(table.columns)),
     )
 
 
-def named_columns(told: Sequence[str], table: Table, made_up: str) -> list[str]:
-    """A booster's columns in the data: by name, or by place where training gave them none but `made_up`."""
-    # LightGBM puts an underscore where a name has a space.
+def named_columns(names: Sequence[str], table: Table, made_up: str) -> list[str]:
+    """A booster's columns in the data: by name, or by position if training used only generated names."""
+    # LightGBM replaces spaces in names by underscores.
     spaced = {name.replace(" ", "_"): name for name in table.columns}
-    named = [name if name in table.columns else spaced.get(name, name) for name in told]
-    nameless = named == [made_up.format(place) for place in range(len(named))]
+    named = [name if name in table.columns else spaced.get(name, name) for name in names]
+    nameless = named == [made_up.format(index) for index in range(len(named))]
     if not nameless or all(name in table.columns for name in named):
         return named
-    return by_place(len(named), table)
+    return by_position(len(named), table)
 
 
-def by_place(wanted: int, table: Table) -> list[str]:
-    """The data's own columns, for a model that was trained on so many without names."""
+def by_position(wanted: int, table: Table) -> list[str]:
+    """The data's columns, for a model trained on unnamed ones."""
     if len(table.columns) != wanted:
         raise InvalidInputError(
-            f"the model was trained on {wanted} columns without names, and the data has {len(table.columns)}",
-            next_step="give just these columns, in the order of training; name the target's column with --target",
+            f"the model was trained on {wanted} unnamed columns, but the data has {len(table.columns)}",
+            next_step="pass only these columns, in the order of training; name the target column with --target",
         )
     return list(table.columns)
 
 
 def pandas_for(what: str) -> Any:
-    """The package, or how to get it."""
+    """Import pandas, or fail with the command that installs it."""
     try:
         import pandas
     except ImportError as error:
@@ -172,13 +172,11 @@ def _columns_are(names: Sequence[str]) -> str:
 
 
 def _arrow(data: Any) -> tuple[str, Any]:
-    """What to call the data in errors, and the data as a pyarrow Table."""
+    """A name for the data in errors, and the data as a pyarrow Table."""
     if isinstance(data, str | Path):
         path = Path(data)
         if path.suffix not in (".csv", ".parquet", ".jsonl"):
-            raise InvalidInputError(
-                f"{path} is no file of rows by its name", next_step="rows come from .csv, .parquet, .jsonl"
-            )
+            raise InvalidInputError(f"{path} is not a supported file of rows", next_step="supported: .csv, .parquet, .jsonl")
         return str(path), table_of(path)
     with needing("rows need pyarrow", extra="rows"):
         import pyarrow
@@ -188,12 +186,12 @@ def _arrow(data: Any) -> tuple[str, Any]:
         named = data.rename(columns=str)
         return "the data", pyarrow.Table.from_pandas(named, preserve_index=False)
     if isinstance(data, np.ndarray) and data.ndim == 2:
-        return "the data", pyarrow.table({f"f{place}": data[:, place] for place in range(data.shape[1])})
+        return "the data", pyarrow.table({f"f{index}": data[:, index] for index in range(data.shape[1])})
     if isinstance(data, dict):
         return "the data", pyarrow.table(data)
     raise InvalidInputError(
-        f"rows cannot be taken from a {type(data).__name__}",
-        next_step="give the path of a .csv, .parquet or .jsonl file, a DataFrame, or a dict of columns",
+        f"cannot read rows from a {type(data).__name__}",
+        next_step="pass the path of a .csv, .parquet or .jsonl file, a DataFrame, or a dict of columns",
     )
 
 
@@ -210,7 +208,7 @@ def _column(held: Any) -> tuple[Column, Holds]:
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind):
         return _numbers(held), "float"
     made = np.empty(len(held), dtype=object)
-    # Times and whatever else there is are texts, as pandas would read them from a file; no model takes them as they are.
+    # Times and other types become text, as pandas reads them from a file; no model takes them unchanged.
     made[:] = [value if value is None or isinstance(value, str) else str(value) for value in held.to_pylist()]
     return made, "string"
 

@@ -1,6 +1,6 @@
-"""Models that take no rows of named columns, pictures say: served by their tensors, without a decision.
+"""Models without named columns, such as image models: served as tensors, without a decision.
 
-Compared tensor by tensor, by the engine that serves. Must not know which package trained the model.
+Compared tensor by tensor with the serving engine. Must not know which package trained the model.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from flyball.models.equivalence.comparison import Comparison, compare
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from flyball.models.convert.from_onnx import AsItCame, Loaded
+    from flyball.models.convert.from_onnx import Loaded, SourceModel
 
 _MADE_UP_ROWS = 8
 _ANSWERS_SHOWN_MAX = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
-    """A model, tensors to try it with, and what the original answers to them."""
+class TensorModel:
+    """A model, input tensors to compare with, and the original's answers."""
 
     kind: str
     model: bytes
@@ -38,14 +38,14 @@ class Plain:
     packages: dict[str, str] = field(default_factory=dict)
 
 
-def plain_onnx(model: Loaded, came: AsItCame, data: Any) -> Plain:
-    """A model of another shape; it is compared with itself as it came."""
+def onnx_tensor_model(model: Loaded, source: SourceModel, data: Any) -> TensorModel:
+    """An ONNX model over other tensors, compared with the unchanged file."""
     inputs = tensors(model, data)
-    return Plain("onnx", model.content, inputs, came.answers(inputs), data is None, model.notes)
+    return TensorModel("onnx", model.content, inputs, source.answers(inputs), data is None, model.notes)
 
 
 def tensors(model: Loaded, data: Any) -> dict[str, NDArray[Any]]:
-    """Arrays for each input, from a .npz or a dict of them; without data they are made up."""
+    """Arrays for each input, from a .npz or a dict; generated if there is no data."""
     if data is None:
         with session(model.content) as made:
             return dict(made.made_up(_MADE_UP_ROWS))
@@ -53,7 +53,7 @@ def tensors(model: Loaded, data: Any) -> dict[str, NDArray[Any]]:
         if Path(data).suffix != ".npz":
             raise InvalidInputError(
                 f"the model takes tensors, not rows of columns: {_shapes(model)}",
-                next_step="give arrays by the names of its inputs:  np.savez('rows.npz', …)  and  --data rows.npz",
+                next_step="save arrays under the names of its inputs:  np.savez('rows.npz', …)  and  --data rows.npz",
             )
         with np.load(data, allow_pickle=False) as file:
             data = {name: file[name] for name in file.files}
@@ -63,26 +63,28 @@ def tensors(model: Loaded, data: Any) -> dict[str, NDArray[Any]]:
     return {one.name: np.asarray(data[one.name]) for one in model.inputs}
 
 
-def compared(plain: Plain, bound: float | None) -> Comparison:
-    """All outputs of all rows, as the engine that serves gives them: floats within the bound, all else exactly."""
+def compared(plain: TensorModel, bound: float | None) -> Comparison:
+    """Compare all outputs with the serving engine's: floats within the bound, other types exactly."""
     with session(plain.model) as model:
         found = answers_of(model, plain.inputs)
     pairs = [_pair(name, answer, found[name]) for name, answer in plain.expected.items()]
     first, second = (np.concatenate(side, axis=1) for side in zip(*pairs, strict=True))
     kinds = ["random" if plain.made_up else "given"] * len(first)
     absolute, relative = bounds_of(bound, probability=False)
-    told = compare(first, second, bound=absolute, relative=relative, kinds=kinds)
-    # Which of several outputs' answers is the largest is no class; and of pictures nobody reads all points.
-    flips = told.flips if len(pairs) == 1 else []
-    return told.model_copy(update={"flips": flips, "worst": told.worst if first.shape[1] <= _ANSWERS_SHOWN_MAX else []})
+    comparison = compare(first, second, bound=absolute, relative=relative, kinds=kinds)
+    # With several outputs the largest answer is no class; and nobody reads every pixel of an image.
+    flips = comparison.flips if len(pairs) == 1 else []
+    return comparison.model_copy(
+        update={"flips": flips, "worst": comparison.worst if first.shape[1] <= _ANSWERS_SHOWN_MAX else []}
+    )
 
 
 def _pair(name: str, expected: NDArray[Any], found: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Two answers to each row as numbers, one after the other. One that must be the same and is not is none at all."""
+    """Both answers to each row as flat numbers. A non-float answer that differs counts as missing."""
     if expected.shape != found.shape:
         raise ModelRefusedError(
-            f"the output {name!r} has the shape {list(found.shape)} instead of {list(expected.shape)}",
-            next_step="export the model with free rows: dynamic_axes or dynamic_shapes of its first axis",
+            f"the output {name!r} has shape {list(found.shape)} instead of {list(expected.shape)}",
+            next_step="export the model with a free row axis: dynamic_axes or dynamic_shapes of the first axis",
         )
     first, second = (answers.reshape(len(answers), -1) for answers in (expected, found))
     if first.dtype.kind == "f":

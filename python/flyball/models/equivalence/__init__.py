@@ -1,4 +1,4 @@
-"""Do two models answer alike? Rows to ask both, figures of how far they differ, a gate, and a certificate of the result.
+"""Compares the answers of two models: rows, error figures, an accuracy gate, and a certificate.
 
-Works on arrays of answers and on columns by name; must not know converters, servers or the registry.
+Works on arrays of answers and named columns. Must not know converters, servers or the registry.
 """

@@ -1,7 +1,7 @@
-"""How much worse a candidate is than the original on labelled rows, with an interval of the difference on the same rows.
+"""A candidate's loss of accuracy against the original on labelled rows, with a paired interval.
 
-Two classes: AUC (DeLong's paired variance), log loss, accuracy. More classes: log loss and accuracy. Numbers: RMSE, by its
-relative rise. Closed formulas, no random draws. Must not know what loss is allowed.
+Two classes: AUC (DeLong's paired variance), log loss, accuracy. More classes: log loss and accuracy. Numbers: RMSE, as a
+relative increase. Closed formulas, no random draws. Must not know the allowed loss.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from flyball.errors import InvalidInputError, needing
-from flyball.models.equivalence.segments import LeftOut, segments_of
+from flyball.models.equivalence.segments import SkippedSegment, segments_of
 from flyball.statistics.intervals import Pairs, difference, mean_interval
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 Figure = Literal["auc", "logloss", "accuracy", "rmse"]
 Task = Literal["two_classes", "classes", "numbers"]
-_OF_A_CLASS_MIN = 2  # of a single one there is no variance, and an AUC without an interval says nothing
-_LEAST = 1e-15  # no probability is taken for less: one sure mistake would be an infinite loss
+_OF_A_CLASS_MIN = 2  # one row has no variance, and an AUC without an interval proves nothing
+_LEAST = 1e-15  # lower bound for probabilities: one confident mistake would be an infinite loss
 
 
 class Quality(BaseModel):
-    """One figure of both, over all rows or a segment. `loss` is above 0 where the candidate is worse."""
+    """One figure of both models, over all rows or a segment. `loss` > 0: the candidate is worse."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -46,7 +46,7 @@ class Quality(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """The truth of each row, and by which threshold a score is a yes where there are two classes."""
+    """The true label of each row, and the decision threshold if there are two classes."""
 
     truth: Floats
     task: Task
@@ -56,8 +56,8 @@ class Labels:
         return Labels(self.truth[chosen], self.task, self.threshold)
 
     @property
-    def tell(self) -> bool:
-        """Whether there are rows enough, of two classes of each, to make figures of."""
+    def enough(self) -> bool:
+        """Whether there are enough rows, of each class if there are two."""
         fewest = len(self.truth)
         if self.task == "two_classes":
             yes = int((self.truth == 1).sum())
@@ -66,66 +66,66 @@ class Labels:
 
 
 def labels_of(column: NDArray[np.generic], answers: Floats, *, threshold: float = 0.5) -> Labels:
-    """Read a column of labels. What they are is told by the answers: several a row are classes, one with 0 and 1 two."""
+    """Read a column of labels. Several answers per row mean classes; one answer with labels 0 and 1 means two classes."""
     try:
         truth = np.asarray(column).astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"labels must be numbers: {error}", next_step="number the classes from 0") from error
     if not np.isfinite(truth).all():
-        raise InvalidInputError("a label is missing or infinite", next_step="leave rows without a label out")
+        raise InvalidInputError("a label is missing or infinite", next_step="remove rows without a label")
     if len(truth) < _OF_A_CLASS_MIN:
-        raise InvalidInputError("one row shows nothing", next_step="give more rows with a label")
+        raise InvalidInputError("one labelled row is not enough", next_step="pass more rows with a label")
     if answers.ndim == 2 and answers.shape[1] > 1:
         classes = answers.shape[1]
         if not np.isin(truth, np.arange(classes)).all():
             raise InvalidInputError(
-                f"labels are not all of 0 to {classes - 1}, which the model's {classes} classes are",
+                f"labels must be 0 to {classes - 1}, the model's {classes} classes",
                 next_step="number the classes from 0, in the order of the output's elements",
             )
         return Labels(truth, "classes", threshold)
     if np.isin(truth, (0.0, 1.0)).all():
         labels = Labels(truth, "two_classes", threshold)
-        if not labels.tell:
+        if not labels.enough:
             raise InvalidInputError(
-                f"fewer than {_OF_A_CLASS_MIN} rows of a class show nothing", next_step="give rows of both classes"
+                f"each class needs at least {_OF_A_CLASS_MIN} rows", next_step="pass rows of both classes"
             )
         return labels
     finite = answers[np.isfinite(answers)]
     if len(values := np.unique(truth)) == 2 and len(finite) and finite.min() >= 0 and finite.max() <= 1:
-        # As numbers they would be judged by an RMSE that is all label and no score, and nearly nothing would move it.
+        # As numbers they would give an RMSE dominated by the labels, which hardly any change of the score would move.
         raise InvalidInputError(
-            f"labels are {values[0]:g} and {values[1]:g}, and answers lie between 0 and 1, as chances of a yes do",
-            next_step="write 0 and 1",
+            f"labels are {values[0]:g} and {values[1]:g}, but answers lie between 0 and 1 like probabilities",
+            next_step="use the labels 0 and 1",
         )
     return Labels(truth, "numbers", threshold)
 
 
 def qualities(
     labels: Labels, expected: Floats, found: Floats, segments: NDArray[np.generic] | None = None
-) -> tuple[list[Quality], list[LeftOut]]:
-    """All figures over all rows, then by segment; segments that tell nothing are told apart."""
+) -> tuple[list[Quality], list[SkippedSegment]]:
+    """All figures over all rows, then by segment; segments with too few rows are returned separately."""
     if not len(labels.truth) == len(expected) == len(found):
         raise InvalidInputError(
-            f"{len(labels.truth)} labels, {len(expected)} and {len(found)} answers are not of the same rows",
-            next_step="give one label and one answer of each model for each row",
+            f"{len(labels.truth)} labels, {len(expected)} and {len(found)} answers do not match",
+            next_step="pass one label and one answer of each model per row",
         )
-    told = list(_figures(labels, expected, found, None))
+    figures = list(_figures(labels, expected, found, None))
     if segments is None:
-        return told, []
+        return figures, []
     chosen, left_out = segments_of(segments)
     for name, rows in chosen.items():
-        if labels[rows].tell:
-            told += _figures(labels[rows], expected[rows], found[rows], name)
+        if labels[rows].enough:
+            figures += _figures(labels[rows], expected[rows], found[rows], name)
         else:
             why = f"fewer than {_OF_A_CLASS_MIN} rows of a class"
-            left_out.append(LeftOut(segment=name, rows=int(rows.sum()), why=why))
-    return told, left_out
+            left_out.append(SkippedSegment(segment=name, rows=int(rows.sum()), why=why))
+    return figures, left_out
 
 
 def _figures(labels: Labels, expected: Floats, found: Floats, segment: str | None) -> Iterator[Quality]:
     rows = len(labels.truth)
 
-    def told(figure: Figure, was: float, now: float, loss: float, interval: tuple[float, float]) -> Quality:
+    def figures(figure: Figure, was: float, now: float, loss: float, interval: tuple[float, float]) -> Quality:
         low, high = interval
         return Quality(figure=figure, segment=segment, rows=rows, was=was, now=now, loss=loss, low=low, high=high)
 
@@ -134,25 +134,25 @@ def _figures(labels: Labels, expected: Floats, found: Floats, segment: str | Non
         was, now = float(np.sqrt(first.mean())), float(np.sqrt(second.mean()))
         scale = max(was, np.finfo(np.float64).tiny)
         rise = mean_interval((second - first).tolist())
-        # The square root's slope turns a rise of the mean square into one of the root.
-        yield told("rmse", was, now, now / scale - 1, (rise.low / (2 * scale * scale), rise.high / (2 * scale * scale)))
+        # The slope of the square root turns an increase of the mean square into one of the root.
+        yield figures("rmse", was, now, now / scale - 1, (rise.low / (2 * scale * scale), rise.high / (2 * scale * scale)))
         return
     if labels.task == "two_classes":
         expected, found = expected.reshape(rows), found.reshape(rows)
-        yield told("auc", *_auc(labels.truth == 1, expected, found))
+        yield figures("auc", *_auc(labels.truth == 1, expected, found))
     worse = _log_loss(labels, found) - _log_loss(labels, expected)
     rise = mean_interval(worse.tolist())
     was, now = float(_log_loss(labels, expected).mean()), float(_log_loss(labels, found).mean())
-    yield told("logloss", was, now, now - was, (rise.low, rise.high))
+    yield figures("logloss", was, now, now - was, (rise.low, rise.high))
     right = _right(labels, expected), _right(labels, found)
     pairs = _pairs(*right)
     drop = difference(pairs)
     was, now = float(right[0].mean()), float(right[1].mean())
-    yield told("accuracy", was, now, was - now, (-drop.high, -drop.low))
+    yield figures("accuracy", was, now, was - now, (-drop.high, -drop.low))
 
 
 def _log_loss(labels: Labels, answers: Floats) -> Floats:
-    """Of each row."""
+    """The log loss of each row."""
     sure = np.clip(answers, _LEAST, 1 - _LEAST)
     if labels.task == "classes":
         chosen: Floats = sure[np.arange(len(sure)), labels.truth.astype(np.intp)]
@@ -175,7 +175,7 @@ def _pairs(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> Pairs:
 
 
 def _auc(yes: NDArray[np.bool_], expected: Floats, found: Floats) -> tuple[float, float, float, tuple[float, float]]:
-    """Both areas, the loss, and its interval by DeLong: the variance of what each row adds to the difference."""
+    """Both AUCs, the loss, and its DeLong interval: the variance of each row's contribution to the difference."""
     parts = [_placements(yes, answers) for answers in (expected, found)]
     was, now = (float(above.mean()) for above, _ in parts)
     variance = 0.0
@@ -187,8 +187,8 @@ def _auc(yes: NDArray[np.bool_], expected: Floats, found: Floats) -> tuple[float
 
 
 def _placements(yes: NDArray[np.bool_], answers: Floats) -> tuple[Floats, Floats]:
-    """For each yes the share of noes below it, for each no the share of yeses above it; ties count half."""
-    with needing("judging accuracy needs scipy", extra="optimize"):
+    """Each positive's share of negatives below it, and each negative's share of positives above; ties count half."""
+    with needing("accuracy figures need scipy", extra="optimize"):
         from scipy.stats import rankdata
     ranks = rankdata(answers)
     positive, negative = answers[yes], answers[~yes]

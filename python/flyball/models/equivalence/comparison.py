@@ -1,6 +1,6 @@
-"""How far two models' answers to the same rows lie apart: errors, rows beyond a bound, and decisions that flip.
+"""Compares two models' answers to the same rows: errors, rows beyond a bound, and flipped decisions.
 
-A missing answer equals a missing answer and nothing else. Must not know where answers come from.
+A missing answer equals only a missing answer. Must not know where answers come from.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from flyball.errors import InvalidInputError
-from flyball.models.equivalence.segments import LeftOut, segments_of
+from flyball.models.equivalence.segments import SkippedSegment, segments_of
 from flyball.statistics.intervals import wilson
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class _Figures(BaseModel):
 
 
 class Flips(_Figures):
-    """Rows that fall on the other side of a threshold, or into another class where none is named; with its interval."""
+    """Rows that change sides of a threshold, or change class if none is given; with an interval."""
 
     threshold: float | None
     rows: int
@@ -41,7 +41,7 @@ class Flips(_Figures):
 
 
 class Worst(_Figures):
-    """A row with a large difference: its place, its kind, and both answers."""
+    """A row with a large difference: its index, its kind, and both answers."""
 
     row: int
     kind: str
@@ -50,7 +50,7 @@ class Worst(_Figures):
 
 
 class Errors(_Figures):
-    """Absolute differences over some rows. `beyond`: rows outside the bound, those with one missing answer included."""
+    """Absolute differences over some rows. `beyond`: rows outside the bound, including those with one missing answer."""
 
     rows: int
     beyond: int
@@ -60,9 +60,9 @@ class Errors(_Figures):
 
 
 class Comparison(_Figures):
-    """All of it: over all rows, by kind of row, and the worst rows first.
+    """The whole comparison: over all rows, by kind of row, and the worst rows.
 
-    An answer may lie `bound` and `relative` times its size from the expected one (`allowed`).
+    An answer may differ by `bound` plus `relative` times its size (`allowed`).
     """
 
     bound: float
@@ -74,20 +74,20 @@ class Comparison(_Figures):
 
     @property
     def equal(self) -> bool:
-        """Whether every row lies within the bound."""
+        """Whether every row is within the bound."""
         return self.all.beyond == 0
 
     @property
     def allowed(self) -> str:
-        """How far an answer may lie from the expected one, in words."""
+        """The allowed difference as text."""
         return f"{self.bound:g}" + (f" + {self.relative:g} of the answer" if self.relative else "")
 
 
 def allowed(expected: Floats, bound: float, relative: float) -> Floats:
-    """How far each answer may lie from the expected one. Its size is at least the median of its column's.
+    """The allowed difference of each answer. Its size counts as at least its column's median.
 
-    Sums of floats are off by the size of what was added, also where the sum is small; one large answer widens its own bound
-    alone, and an infinite one none.
+    Float sums are off by the size of their terms, even where the sum is small. One large answer widens only its own bound,
+    and an infinite one none.
     """
     known: Floats = np.where(np.isfinite(expected), np.abs(expected), 0.0)
     return bound + relative * np.maximum(known, np.median(known, axis=0))
@@ -103,24 +103,22 @@ def compare(
     thresholds: Sequence[float] = (),
     flips_of: str | None = None,
 ) -> Comparison:
-    """Compare two arrays of answers: a score for each row, or one for each row and class.
+    """Compare two arrays of answers: a score per row, or one per row and class.
 
-    `flips_of` counts flips in rows of one kind alone: how often made-up rows flip says nothing about real ones.
+    `flips_of` counts flips only in rows of one kind: flips of generated rows say nothing about real ones.
     """
     if not (math.isfinite(bound) and bound >= 0):
-        raise InvalidInputError(
-            f"{bound} is no bound: every answer or none would lie within it", next_step="give one of 0 or more"
-        )
+        raise InvalidInputError(f"the bound {bound} is not allowed", next_step="use a finite number of 0 or more")
     first, second = _table(expected), _table(found)
     if first.size and not np.isfinite(first).any() and np.array_equal(first, second, equal_nan=True):
         raise InvalidInputError(
-            f"neither model answers one of {len(first):,} rows with a finite number, so nothing is shown",
-            next_step="give rows that the original answers",
+            f"neither model returns a finite number for any of {len(first):,} rows, so nothing is compared",
+            next_step="pass rows that the original answers",
         )
     if first.shape != second.shape or len(first) != len(kinds) or first.size == 0:
         raise InvalidInputError(
-            f"answers of the shapes {first.shape} and {second.shape} to {len(kinds)} rows do not compare",
-            next_step="ask both models the same rows, one or more, for an output of the same shape",
+            f"answers of shape {first.shape} and {second.shape} to {len(kinds)} rows cannot be compared",
+            next_step="run both models on the same rows, one or more, with an output of the same shape",
         )
     named = np.asarray(kinds)
     each = _apart(first, second)
@@ -135,7 +133,7 @@ def compare(
         flips=_flips(first[counted], second[counted], thresholds),
         worst=[
             Worst(row=int(row), kind=str(named[row]), expected=_values(first[row]), found=_values(second[row]))
-            for row in np.lexsort((-apart, ~far))[:_WORST_MAX]  # of those beyond the bound the furthest come first
+            for row in np.lexsort((-apart, ~far))[:_WORST_MAX]  # beyond the bound first, largest difference first
             if apart[row] > 0
         ],
     )
@@ -143,8 +141,8 @@ def compare(
 
 def flips_by_segment(
     expected: Floats, found: Floats, segments: NDArray[np.generic], thresholds: Sequence[float] = ()
-) -> tuple[dict[str, list[Flips]], list[LeftOut]]:
-    """Flips in each segment of the rows, and the segments that are not judged: nobody needs the truth for that."""
+) -> tuple[dict[str, list[Flips]], list[SkippedSegment]]:
+    """Flips in each segment, and the skipped segments; needs no labels."""
     first, second = _table(expected), _table(found)
     chosen, left_out = segments_of(segments)
     return {name: _flips(first[rows], second[rows], thresholds) for name, rows in chosen.items()}, left_out
@@ -156,7 +154,7 @@ def _table(answers: Floats) -> Floats:
 
 
 def _apart(first: Floats, second: Floats) -> Floats:
-    """The difference of each two answers; infinite where only one of them is missing."""
+    """The difference of each pair of answers; infinite if only one is missing."""
     with np.errstate(invalid="ignore"):
         apart = np.where(first == second, 0.0, np.abs(first - second))
     missing = np.isnan(first), np.isnan(second)
@@ -179,11 +177,11 @@ def _flips(first: Floats, second: Floats, thresholds: Sequence[float]) -> list[F
     if thresholds:
         if first.shape[1] != 1:
             raise InvalidInputError(
-                f"thresholds are of one score, and answers have {first.shape[1]} elements a row",
-                next_step="choose the element of the output that is the score",
+                f"a threshold applies to one score, but answers have {first.shape[1]} elements per row",
+                next_step="select the output element that is the score",
             )
         was, now = first[:, 0], second[:, 0]
-        lost = np.isnan(was) != np.isnan(now)  # a missing score is on neither side, whatever a comparison with it says
+        lost = np.isnan(was) != np.isnan(now)  # a missing score is on neither side; comparisons with NaN are false
         return [_flip(threshold, lost | ((was >= threshold) != (now >= threshold))) for threshold in thresholds]
     if first.shape[1] > 1:
         return [_flip(None, _classes(first) != _classes(second))]
@@ -191,7 +189,7 @@ def _flips(first: Floats, second: Floats, thresholds: Sequence[float]) -> list[F
 
 
 def _classes(answers: Floats) -> NDArray[np.intp]:
-    """The class of each row; a row with a missing answer is of a class of its own."""
+    """The class of each row; rows with a missing answer form their own class."""
     chosen: NDArray[np.intp] = np.where(np.isnan(answers).any(axis=1), -1, np.nan_to_num(answers).argmax(axis=1))
     return chosen
 

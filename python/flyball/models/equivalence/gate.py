@@ -1,7 +1,7 @@
-"""The accuracy gate: from figures and bars to a verdict that names every figure.
+"""The accuracy gate: compares figures with bars and returns a verdict that names every figure.
 
-Over all rows a candidate must be shown to be no worse than a bar allows: the far end of its interval counts, so that too few
-rows never pass. A segment fails where it is shown to be worse: the near end counts, for small segments scatter.
+Over all rows a candidate must be proven no worse than the bar: the upper end of its interval counts, so that too few rows
+never pass. A segment fails if it is proven worse: the lower end counts, because small segments scatter.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from flyball.models.equivalence.segments import LeftOut
+from flyball.models.equivalence.segments import SkippedSegment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class _Document(BaseModel):
 
 
 class Bars(_Document):
-    """What a candidate may lose: of AUC and accuracy in points, of log loss absolutely, of RMSE relatively; and flips."""
+    """Allowed losses: AUC and accuracy in points, log loss absolute, RMSE relative; and flips."""
 
     auc: _Bar = 0.002
     logloss: _Bar = 0.005
@@ -42,77 +42,83 @@ class Finding(_Document):
     what: str
     segment: str | None
     value: float
-    judged: float
+    tested: float
     bar: float
     passed: bool
-    words: str
+    message: str
 
 
 class Verdict(_Document):
-    """`passed` where every finding did; `untold` are segments that were not judged."""
+    """`passed` if every finding did; `skipped` lists the segments without a verdict."""
 
     passed: bool
     findings: list[Finding]
-    untold: list[LeftOut]
+    skipped: list[SkippedSegment]
 
     @property
-    def words(self) -> str:
-        """Why not, or that all of it held."""
+    def message(self) -> str:
+        """The failed findings, or a summary."""
         if not self.findings:
-            return "nothing could be judged: there are neither labels nor thresholds"
-        failed = [finding.words for finding in self.findings if not finding.passed]
+            return "nothing to evaluate: there are neither labels nor thresholds"
+        failed = [finding.message for finding in self.findings if not finding.passed]
         return "; ".join(failed) if failed else f"all {len(self.findings)} figures within their bars"
 
 
-def judge(
+def evaluate(
     bars: Bars,
     flips: Sequence[Flips],
     qualities: Sequence[Quality] = (),
-    untold: Sequence[LeftOut] = (),
+    skipped: Sequence[SkippedSegment] = (),
     *,
     of_segments: Mapping[str, Sequence[Flips]] | None = None,
     lost: int = 0,
 ) -> Verdict:
-    """Every figure against its bar. Without labels flips alone are judged; `of_segments` are those of each segment.
+    """Compare every figure with its bar. Without labels only flips count; `of_segments` are the flips of each segment.
 
-    `lost`: rows that had an answer and have none that is a number now; no bar allows one.
+    `lost`: rows that lost their numeric answer; none are allowed.
     """
     findings = [_flips(bars, one, None) for one in flips]
     findings += [_flips(bars, one, segment) for segment, each in (of_segments or {}).items() for one in each]
     findings += [_quality(bars, one) for one in qualities]
     findings += [_lost(lost)] if lost else []
     return Verdict(
-        passed=bool(findings) and all(finding.passed for finding in findings), findings=findings, untold=list(untold)
+        passed=bool(findings) and all(finding.passed for finding in findings), findings=findings, skipped=list(skipped)
     )
 
 
 def _flips(bars: Bars, found: Flips, segment: str | None) -> Finding:
     at = "the class" if found.threshold is None else f"the side of {found.threshold:g}"
     where = f" of {segment}" if segment is not None else ""
-    words = f"{found.flips:,} of {found.rows:,} rows{where} change {at}, {bars.flips:.2%} may"
-    judged = found.high if segment is None else found.low
-    if found.share <= bars.flips < judged:
+    message = f"{found.flips:,} of {found.rows:,} rows{where} change {at}; {bars.flips:.2%} allowed"
+    tested = found.high if segment is None else found.low
+    if found.share <= bars.flips < tested:
         needed = int(_ROWS_PER_FLIP / max(bars.flips, 1e-9)) + 1
-        words += f"; so few rows cannot show it, give {max(needed, found.rows * 2):,} or more"
+        message += f"; too few rows to prove it, pass {max(needed, found.rows * 2):,} or more"
     return Finding(
-        what="flips", segment=segment, value=found.share, judged=judged, bar=bars.flips, passed=judged <= bars.flips,
-        words=words,
+        what="flips", segment=segment, value=found.share, tested=tested, bar=bars.flips, passed=tested <= bars.flips,
+        message=message,
     )  # fmt: skip
 
 
 def _lost(rows: int) -> Finding:
-    them = "1 row that had an answer has" if rows == 1 else f"{rows:,} rows that had an answer have"
-    words = f"{them} none that is a number"
-    return Finding(what="lost", segment=None, value=float(rows), judged=float(rows), bar=0.0, passed=False, words=words)
+    them = "1 row" if rows == 1 else f"{rows:,} rows"
+    message = f"{them} lost the numeric answer"
+    return Finding(what="lost", segment=None, value=float(rows), tested=float(rows), bar=0.0, passed=False, message=message)
 
 
 def _quality(bars: Bars, found: Quality) -> Finding:
     bar: float = getattr(bars, found.figure)
-    judged = found.high if found.segment is None else found.low
+    tested = found.high if found.segment is None else found.low
     where = f" of {found.segment}" if found.segment is not None else ""
-    words = f"{found.figure}{where} from {found.was:.6g} to {found.now:.6g}, worse by {judged:.3g}, {bar:g} may be lost"
+    message = f"{found.figure}{where} from {found.was:.6g} to {found.now:.6g}, worse by {tested:.3g}; {bar:g} allowed"
     return Finding(
-        what=found.figure, segment=found.segment, value=found.loss, judged=judged, bar=bar, passed=judged <= bar, words=words
+        what=found.figure,
+        segment=found.segment,
+        value=found.loss,
+        tested=tested,
+        bar=bar,
+        passed=tested <= bar,
+        message=message,
     )
 
 

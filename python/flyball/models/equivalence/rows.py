@@ -1,7 +1,7 @@
-"""Rows that would show a difference: those that were given, random ones with the same values, and edges.
+"""Rows likely to reveal differences: given rows, random ones with the same values, and edge cases.
 
-A converter's faults hide where data is thin: at thresholds, at the ends of a column's range, where a value is missing or
-a text was never seen. Seeded, so that a run can be repeated. Must not know models.
+A converter's faults hide where data is sparse: at thresholds, at the ends of a range, at missing values and unseen texts.
+Seeded, so that a run is repeatable. Must not know models.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 KINDS = ("given", "random", "edge")
 _SEED = 10
-_OF_A_COLUMN_MAX = 2000  # thresholds, or categories: a model may have more of them than anybody wants rows
+_OF_A_COLUMN_MAX = 2000  # thresholds or categories: a model may have too many to try them all
 
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """Columns of equal length, numbers as float64 and texts as objects, and for each row of which kind it is."""
+    """Columns of equal length, numbers as float64 and texts as objects, and the kind of each row."""
 
     columns: dict[str, Column]
     kinds: NDArray[np.str_]
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(self.kinds)
 
 
@@ -51,16 +51,16 @@ def like(
     known: Mapping[str, Sequence[Any]] | None = None,
     seed: int = _SEED,
 ) -> Labelled:
-    """So many rows: up to half as given, the others random or edges in equal parts; up to `rows_max` where edges need more.
+    """Up to half of `rows` as given, the rest random or edges in equal parts; up to `rows_max` if edges need more.
 
-    `gaps` are columns where a value may be missing; `unseen` gives for a column a text that training never saw, and `known`
-    the categories that it did. Each of these and each end of a range is tried, whatever was asked for: beside thousands of
-    thresholds they would be lost. Thresholds are tried as far as there is room, evenly over all columns.
+    `gaps` are columns that may be missing, `unseen` gives a column a text absent from training, and `known` lists its
+    categories. Each of these and each end of a range is always tried: among thousands of thresholds they would be lost.
+    Thresholds fill the remaining rows, evenly over all columns.
     """
     table = {name: _column(column) for name, column in given.items()}
     lengths = {len(column) for column in table.values()}
     if len(lengths) != 1 or lengths == {0}:
-        raise InvalidInputError("rows to compare need columns of one length, with one row or more")
+        raise InvalidInputError("comparison rows need columns of equal length with at least one row")
     random = np.random.default_rng(seed)
     there = lengths.pop()
     as_given = min(there, -(-rows // 2))
@@ -74,9 +74,9 @@ def like(
     chosen = _chosen(lone, split, as_edges)
     turns = random.permutation(as_edges)
     edges = {name: column[bases] for name, column in table.items()}
-    for place, turn in enumerate(turns):
+    for index, turn in enumerate(turns):
         name, value = chosen[turn]
-        edges[name][place] = value
+        edges[name][index] = value
     columns = {
         name: np.concatenate([column[picked], column[random.integers(0, there, as_random)], edges[name]])
         for name, column in table.items()
@@ -88,12 +88,12 @@ def like(
 def _column(column: Any) -> Column:
     made = np.asarray(column)
     if made.ndim != 1:
-        raise InvalidInputError(f"a column has one value for each row, not the shape {made.shape}")
+        raise InvalidInputError(f"a column needs one value per row, not the shape {made.shape}")
     return made.astype(np.float64) if made.dtype.kind in "biuf" else made.astype(object)
 
 
 def _chosen(lone: Sequence[Edge], split: Sequence[Edge], count: int) -> list[Edge]:
-    """So many edges: all of them in turn, or all lone ones and some of every column's thresholds."""
+    """Select edges: all of them in turn, or all lone ones and a share of each column's thresholds."""
     if len(lone) + len(split) <= count:
         return list(islice(cycle([*lone, *split]), count))
     return [*lone, *_spread(split, count - len(lone))]
@@ -102,7 +102,7 @@ def _chosen(lone: Sequence[Edge], split: Sequence[Edge], count: int) -> list[Edg
 def _lone_edges(
     table: Mapping[str, Column], gaps: frozenset[str], unseen: Mapping[str, str], known: Mapping[str, Sequence[Any]]
 ) -> Iterator[Edge]:
-    """A column and a value to put there, one at a time: two faults in one row would hide each other."""
+    """A column and a value for it, one edge per row: two faults in one row would hide each other."""
     for name, column in table.items():
         texts = column.dtype == object
         if name in gaps:
@@ -118,7 +118,7 @@ def _lone_edges(
 
 
 def _splits(table: Mapping[str, Column], thresholds: Mapping[str, Sequence[float]]) -> Iterator[Edge]:
-    """Each threshold as the model sees it: a float32 on either side, and the nearest one itself."""
+    """Values around each threshold: its nearest float32, and the one on either side."""
     for name in table:
         for threshold in _spread(sorted(set(thresholds.get(name, ()))), _OF_A_COLUMN_MAX):
             at = np.float32(threshold)
@@ -129,4 +129,4 @@ def _splits(table: Mapping[str, Column], thresholds: Mapping[str, Sequence[float
 def _spread(found: Sequence[Any], most: int) -> Sequence[Any]:
     if len(found) <= most:
         return found
-    return [found[int(place)] for place in np.linspace(0, len(found) - 1, most)]
+    return [found[int(index)] for index in np.linspace(0, len(found) - 1, most)]

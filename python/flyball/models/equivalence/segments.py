@@ -1,4 +1,4 @@
-"""Which segments of rows are judged by themselves: the largest, of those that have rows enough to show something.
+"""Selects the segments of rows that get figures of their own: the largest with enough rows.
 
 Must not know figures.
 """
@@ -17,8 +17,8 @@ SEGMENTS_MAX = 50
 SEGMENT_ROWS_MIN = 100
 
 
-class LeftOut(BaseModel):
-    """A segment without a figure, and why: nobody shall take it for one that passed."""
+class SkippedSegment(BaseModel):
+    """A segment without figures, and why, so that nobody assumes that it passed."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -27,18 +27,20 @@ class LeftOut(BaseModel):
     why: str
 
 
-def segments_of(column: NDArray[np.generic]) -> tuple[dict[str, NDArray[np.bool_]], list[LeftOut]]:
-    """The rows of each segment that is judged, the largest first, and the segments that are not."""
+def segments_of(column: NDArray[np.generic]) -> tuple[dict[str, NDArray[np.bool_]], list[SkippedSegment]]:
+    """The rows of each evaluated segment, largest first, and the skipped segments."""
     named = np.asarray(column).astype(str)
     values, counts = np.unique(named, return_counts=True)
     chosen: dict[str, NDArray[np.bool_]] = {}
     left_out = []
-    for rank, place in enumerate(np.argsort(-counts, kind="stable")):
-        name, rows = str(values[place]), int(counts[place])
+    for rank, index in enumerate(np.argsort(-counts, kind="stable")):
+        name, rows = str(values[index]), int(counts[index])
         if rank >= SEGMENTS_MAX:
-            left_out.append(LeftOut(segment=name, rows=rows, why=f"only the {SEGMENTS_MAX} largest segments are told"))
+            left_out.append(
+                SkippedSegment(segment=name, rows=rows, why=f"only the {SEGMENTS_MAX} largest segments are evaluated")
+            )
         elif rows < SEGMENT_ROWS_MIN:
-            left_out.append(LeftOut(segment=name, rows=rows, why=f"fewer than {SEGMENT_ROWS_MIN} rows"))
+            left_out.append(SkippedSegment(segment=name, rows=rows, why=f"fewer than {SEGMENT_ROWS_MIN} rows"))
         else:
             chosen[name] = named == name
     return chosen, left_out

@@ -1,5 +1,5 @@
-"""From an ONNX model to a fast one that is proven equal: eleven steps, each of which can be taken up again where it ended.
+"""Turns an ONNX model into a faster one that is proven equal, in eleven resumable steps.
 
-Every answer and every time comes from the engine that serves. Graphs are rewritten and quantised in processes of their own,
-for ONNX Runtime's Python package maps a second copy of its library. Must not know the registry.
+Every answer and time comes from the serving engine. Graphs are rewritten and quantised in separate processes, because ONNX
+Runtime's Python package maps a second copy of its library. Must not know the registry.
 """

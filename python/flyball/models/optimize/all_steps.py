@@ -1,4 +1,4 @@
-"""The eleven steps in their order, and one call that runs them and writes what came of it."""
+"""The eleven steps in order, and one call that runs them and writes the report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def all_steps(run: Run) -> list[Step]:
-    """In order."""
+    """The steps in order."""
     original = Original(run)
     return [
         BudgetStep(run),
@@ -47,14 +47,14 @@ def all_steps(run: Run) -> list[Step]:
 
 
 def optimise(run: Run, progress: Progress, *, fresh: bool = False) -> Result:
-    """Run them all, or those that an earlier run has not finished, and leave the result."""
+    """Run all steps, or those that an earlier run has not finished, and write the report."""
     with run.work.held():
         ended = run_steps(all_steps(run), run.work, subject_key(run), progress, fresh=fresh)
         return write_report(run, ended)
 
 
 def subject_key(run: Run) -> str:
-    """Over all that every step depends on: the model and its decision, the rows, and what runs and rewrites models here."""
+    """A key over the inputs of every step: model, decision, rows, and the versions of engine and tools."""
     decision = run.subject.decision
     subject = [
         *(run.subject.digest, run.subject.output, run.subject.element, run.rows.digest, run.rows.names),

@@ -1,6 +1,6 @@
-"""A candidate and everything that is known of it: how it was made, how it answers, whether it may serve, what it costs.
+"""A candidate and its figures: how it was made, its answers, whether it is accepted, its cost.
 
-One that was refused keeps its figures: whoever reads the report sees what was tried. Must not know how times are taken.
+A refused candidate keeps its figures, so that the report shows what was tried. Must not know how times are measured.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from flyball.models.equivalence.accuracy import qualities
 from flyball.models.equivalence.certificate import outcome_of
 from flyball.models.equivalence.comparison import Comparison, compare, flips_by_segment
-from flyball.models.equivalence.gate import Outcome, Verdict, judge
+from flyball.models.equivalence.gate import Outcome, Verdict, evaluate
 from flyball.models.optimize.answers import counted, table_of
 from flyball.models.optimize.comparison_rows import GIVEN
 from flyball.models.optimize.rows import narrowed
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Candidate(BaseModel):
-    """What one model is worth. `failed`: why it could not be made or loaded; `barred`: why it may not serve all the same."""
+    """One candidate model. `failed`: why it could not be made or loaded; `barred`: why it may not serve regardless."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -46,7 +46,7 @@ class Candidate(BaseModel):
     batching: bool = True
     batching_reason: str = ""
     held_out: int = 0
-    """Given rows that it was made from, by which it is not judged."""
+    """Given rows used for calibration, excluded from its evaluation."""
     comparison: Comparison | None = None
     verdict: Verdict | None = None
     outcome: Outcome = "refused"
@@ -55,34 +55,34 @@ class Candidate(BaseModel):
 
     @property
     def accepted(self) -> bool:
-        """Whether it may serve."""
+        """Whether it is accepted."""
         return self.failed is None and self.barred is None and self.outcome != "refused"
 
     @property
     def why_not(self) -> str:
-        """In words, for one that may not."""
+        """Why it is refused, as text."""
         if (why := self.failed or self.barred) is not None:
             return why
         if self.accepted or self.comparison is None:
             return ""
         errors = self.comparison.all
         beyond = f"{errors.beyond:,} of {errors.rows:,} rows differ by more than {self.comparison.bound:g}"
-        return beyond if self.verdict is None else f"{beyond}, and {self.verdict.words}"
+        return beyond if self.verdict is None else f"{beyond}, and {self.verdict.message}"
 
 
-def judged(
+def evaluate_candidate(
     original: Original, name: str, how: str, path: Path, columns: Sequence[int] | None, *, held_out: Sequence[int] = ()
 ) -> Candidate:
-    """Ask it all rows (it takes some of their columns), compare with the original's answers, judge by bound and gate.
+    """Run it on all rows, compare with the original's answers, and evaluate bound and gate.
 
-    `held_out` are given rows that it was made from: within the bound they must lie too, but the gate does not count them.
+    `held_out` are given rows used for calibration: the bound applies to them, but the gate does not count them.
     """
     run = original.run
     model = Model(path)
     facts = model.facts
-    inputs = narrowed(original.asked.inputs, columns)
+    inputs = narrowed(original.comparison_rows.inputs, columns)
     found = counted(table_of(model, run.subject.output, inputs), run.subject.element)
-    kinds = original.asked.without(held_out)
+    kinds = original.comparison_rows.without(held_out)
     comparison = compared(original, found, kinds)
     verdict = None if comparison.equal else _verdict(original, comparison, found, kinds)
     unread = [] if comparison.equal else run.subject.unread
@@ -100,12 +100,12 @@ def judged(
         comparison=comparison,
         verdict=verdict,
         outcome=outcome_of(comparison, verdict),
-        barred=f"flips cannot be counted where a rule asks  {unread[0]}" if unread else None,
+        barred=f"flips cannot be counted: unsupported condition on the score  {unread[0]}" if unread else None,
     )
 
 
 def compared(original: Original, found: Floats, kinds: NDArray[np.str_]) -> Comparison:
-    """Answers to all rows that are asked with the original's; flips are counted in given rows alone."""
+    """Compare the answers to all rows with the original's; flips are counted only in given rows."""
     run = original.run
     return compare(
         original.answers,
@@ -118,14 +118,14 @@ def compared(original: Original, found: Floats, kinds: NDArray[np.str_]) -> Comp
 
 
 def _verdict(original: Original, comparison: Comparison, found: Floats, kinds: NDArray[np.str_]) -> Verdict:
-    """By flips alone where nobody knows the truth, and where answers are lost: no figure is made of what is no number."""
+    """By flips alone without labels or with lost answers: figures need numbers."""
     run, by = original.run, kinds == GIVEN
     was, now = original.answers[by], found[by]
     lost = (np.isfinite(was) & ~np.isfinite(now)).reshape(len(was), -1).any(axis=1)
-    left, given = original.of_given(by), run.rows.segments
+    left, given = original.given_only(by), run.rows.segments
     segments = None if given is None else given[left]
-    of_segments, untold = ({}, []) if segments is None else flips_by_segment(was, now, segments, run.subject.thresholds)
-    told: list[Quality] = []
+    of_segments, skipped = ({}, []) if segments is None else flips_by_segment(was, now, segments, run.subject.thresholds)
+    figures: list[Quality] = []
     if original.labels is not None and not lost.any():
-        told, untold = qualities(original.labels[left], was, now, segments)
-    return judge(run.bars, comparison.flips, told, untold, of_segments=of_segments, lost=int(lost.sum()))
+        figures, skipped = qualities(original.labels[left], was, now, segments)
+    return evaluate(run.bars, comparison.flips, figures, skipped, of_segments=of_segments, lost=int(lost.sum()))

@@ -1,6 +1,6 @@
-"""Which candidate serves: among those that may, those that no other beats, and of these the one that the budget asks for.
+"""Chooses the candidate to serve: accepted, on the Pareto front, and best for the budget.
 
-Pure: figures in, a choice with its reason out. A gain that is hardly there is not worth another file: the simplest stays.
+Pure: figures in, a choice with its reason out. A negligible gain is not worth another file: the simplest candidate stays.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _WORTH = 0.95
 _LOSSES = get_args(Figure)
 
 
-class Line(BaseModel):
-    """A line of the table. `front`: no other that may serve is better in one respect and no worse in the others."""
+class TableRow(BaseModel):
+    """A row of the table. `front`: no accepted candidate is better in one respect and no worse in the others."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -32,7 +32,7 @@ class Line(BaseModel):
     size_bytes: int
     resident_bytes: int
     loss: float | None
-    """What it loses of AUC, accuracy or RMSE on labelled rows, at the far end of the interval; None: no labels, or equal."""
+    """Loss of AUC, accuracy or RMSE on labelled rows, upper end of the interval; None: no labels, or equal."""
     flips: float | None
     accepted: bool
     within_budget: bool
@@ -41,11 +41,11 @@ class Line(BaseModel):
 
 
 class Choice(BaseModel):
-    """The table, the one that is chosen, and why."""
+    """The table, the chosen candidate, and why."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    lines: list[Line]
+    lines: list[TableRow]
     chosen: str
     reason: str
 
@@ -53,9 +53,9 @@ class Choice(BaseModel):
 def choose(
     candidates: Sequence[Candidate], figures: Mapping[str, Mapping[str, Mapping[str, float]]], budget: Budget
 ) -> Choice:
-    """`figures` by candidate and rows of a run.
+    """Choose from `figures` by candidate and rows per run.
 
-    The first candidate is the one that everything must be better than. It may serve: `equal` ended the run otherwise.
+    The first candidate is the baseline that others must beat. It is accepted, because step `equal` would have ended the run.
     """
     lines = [_line(one, figures.get(one.name), budget) for one in candidates]
     lines = [line.model_copy(update={"front": _on_front(line, lines)}) for line in lines]
@@ -63,16 +63,16 @@ def choose(
     able = [line for line in lines if line.accepted]
     fitting = [line for line in able if line.within_budget] or able
     best = min(fitting, key=lambda line: (_p50(line), line.size_bytes))
-    over = "" if best.within_budget else "; none is within the budget"
+    over = "" if best.within_budget else "; none meets the budget"
     if simplest in fitting and _p50(best) > _p50(simplest) * _WORTH:
-        reason = f"nothing that may serve is 5 % faster than {simplest.name} at {_p50(simplest):.0f} µs{over}"
+        reason = f"no accepted candidate is 5 % faster than {simplest.name} at {_p50(simplest):.0f} µs{over}"
         return Choice(lines=lines, chosen=simplest.name, reason=reason)
     gain = _p50(simplest) / _p50(best) if _p50(best) else 1.0
     reason = f"{gain:.2f} times as fast as {simplest.name}: {_p50(best):.0f} µs instead of {_p50(simplest):.0f}{over}"
     return Choice(lines=lines, chosen=best.name, reason=reason)
 
 
-def _line(one: Candidate, figures: Mapping[str, Mapping[str, float]] | None, budget: Budget) -> Line:
+def _line(one: Candidate, figures: Mapping[str, Mapping[str, float]] | None, budget: Budget) -> TableRow:
     alone = figures["1"] if figures else None
     p99_us = alone["p99_us"] if alone else None
     within = (
@@ -81,12 +81,12 @@ def _line(one: Candidate, figures: Mapping[str, Mapping[str, float]] | None, bud
         and (budget.memory_mb is None or one.resident_bytes <= budget.memory_mb * 1e6)
     )
     losses = (
-        [finding.judged for finding in one.verdict.findings if finding.what in _LOSSES and finding.segment is None]
+        [finding.tested for finding in one.verdict.findings if finding.what in _LOSSES and finding.segment is None]
         if one.verdict
         else []
     )
     flips = [flip.share for flip in one.comparison.flips] if one.comparison else []
-    return Line(
+    return TableRow(
         name=one.name,
         p50_us=alone["p50_us"] if alone else None,
         p99_us=p99_us,
@@ -101,18 +101,18 @@ def _line(one: Candidate, figures: Mapping[str, Mapping[str, float]] | None, bud
     )
 
 
-def _on_front(line: Line, lines: Sequence[Line]) -> bool:
+def _on_front(line: TableRow, lines: Sequence[TableRow]) -> bool:
     return line.accepted and not any(_beats(other, line) for other in lines if other.accepted and other is not line)
 
 
-def _beats(one: Line, other: Line) -> bool:
+def _beats(one: TableRow, other: TableRow) -> bool:
     first, second = _respects(one), _respects(other)
     return first != second and all(a <= b for a, b in zip(first, second, strict=True))
 
 
-def _respects(line: Line) -> tuple[float, ...]:
+def _respects(line: TableRow) -> tuple[float, ...]:
     return (_p50(line), float(line.size_bytes), float(line.resident_bytes), line.loss or 0.0, line.flips or 0.0)
 
 
-def _p50(line: Line) -> float:
+def _p50(line: TableRow) -> float:
     return line.p50_us if line.p50_us is not None else float("inf")

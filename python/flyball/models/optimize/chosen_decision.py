@@ -1,7 +1,7 @@
-"""The decision around the chosen model: a folder that serves and can be registered, with columns that nobody asks left out.
+"""Writes the decision around the chosen model: a folder that serves and can be registered, without unused columns.
 
-The author's decision is not touched. Transforms go where no column is left that they make; input fields and features stay,
-for rules, reasons and records may want them. Must not know how the model was chosen.
+The author's decision is not changed. Transforms without a used column are removed; input fields and features stay, because
+rules, reasons and records may need them. Must not know how the model was chosen.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DECISION, MODEL, TREES, FITTED = "decision.yaml", "model.onnx", "model.trees.jso
 
 
 def columns_explained(decision: Decision) -> set[int]:
-    """The columns that the trees of its sidecar ask; a converter may have left out splits that decide nothing."""
+    """The columns that the sidecar's trees read; a converter may have dropped splits without effect."""
     model = decision.spec.model
     if model is None or model.explain is None or model.explain.trees is None:
         return set()
@@ -41,9 +41,9 @@ def columns_explained(decision: Decision) -> set[int]:
 
 
 def write_decision(decision: Decision, model: Path, columns: Sequence[int] | None, folder: Path) -> Decision:
-    """Leave decision.yaml, the model and every file that it names in a new folder, and read it.
+    """Write decision.yaml, the model and every file it names to a new folder, and load it.
 
-    Nothing in it knows where the folder lies, so that it may be moved.
+    All paths are relative, so that the folder can be moved.
     """
     making_folder(folder)
     shutil.copyfile(model, folder / MODEL)
@@ -60,26 +60,26 @@ def write_decision(decision: Decision, model: Path, columns: Sequence[int] | Non
 
 
 def narrowed_trees(sidecar: bytes, columns: Sequence[int]) -> bytes:
-    """The sidecar of the same trees over some of the columns, numbered anew."""
+    """The sidecar of the same trees over some of the columns, renumbered."""
     document = json.loads(sidecar)
-    places = {column: place for place, column in enumerate(columns)}
+    indices = {column: index for index, column in enumerate(columns)}
     for tree in document["trees"]:
-        tree["feature"] = [places[column] for column in tree["feature"]]
+        tree["feature"] = [indices[column] for column in tree["feature"]]
     document["columns"] = len(columns)
     return json.dumps(document, separators=(",", ":")).encode()
 
 
 def _moved(decision: Decision, folder: Path) -> Spec:
-    """Every file that it names copied into the folder; a store stays where it is, for others write it."""
-    taken: dict[str, Path] = {}
+    """Copy every file that it names into the folder; a feature store stays, because others write to it."""
+    reused: dict[str, Path] = {}
 
     def move(use: Use, path: str) -> str:
         source = (decision.base / path).absolute()
         if use == "store":
             return os.path.normpath(source)
         name = {"model": MODEL, "explanation": TREES, "fitted": FITTED}.get(use, source.name)
-        if taken.setdefault(name, source) != source:
-            raise RefusedError(f"two files would be {name}: {source} is the second", next_step="rename one of them")
+        if reused.setdefault(name, source) != source:
+            raise RefusedError(f"two files have the name {name}; the second is {source}", next_step="rename one of them")
         if use != "model":
             shutil.copyfile(source, folder / name)
         return name
@@ -88,13 +88,13 @@ def _moved(decision: Decision, folder: Path) -> Spec:
 
 
 def _with_model(spec: Spec, decision: Decision, columns: Sequence[int] | None) -> Spec:
-    """The model under the name that it had, with the columns that are left; digests were of other files."""
+    """The model under its old name, with the remaining columns; digests of the old files are removed."""
     assert spec.model is not None  # noqa: S101 - a subject has a model of its own
     compiled = decision.check().compiled.document["models"][0]
     changes: dict[str, Any] = {"name": compiled["name"], "digest": None}
     if columns is not None:
         ((tensor,), names) = spec.model.columns, compiled["inputs"][0]["columns"]
-        changes["columns"] = [Tensor(tensor=tensor.tensor, columns=[names[place] for place in columns])]
+        changes["columns"] = [Tensor(tensor=tensor.tensor, columns=[names[index] for index in columns])]
     if spec.model.explain is not None:
         changes["explain"] = _narrowed_explain(spec.model.explain, columns)
     return spec.model_copy(update={"model": spec.model.model_copy(update=changes)})
@@ -102,7 +102,7 @@ def _with_model(spec: Spec, decision: Decision, columns: Sequence[int] | None) -
 
 def _narrowed_explain(explain: Explain, columns: Sequence[int] | None) -> Explain:
     def left(numbers: Sequence[float]) -> list[float]:
-        return list(numbers) if columns is None else [numbers[place] for place in columns]
+        return list(numbers) if columns is None else [numbers[index] for index in columns]
 
     if explain.trees is not None:
         return Explain(trees=explain.trees.model_copy(update={"digest": None}))
@@ -112,33 +112,33 @@ def _narrowed_explain(explain: Explain, columns: Sequence[int] | None) -> Explai
 
 
 def _without_idle_transforms(spec: Spec, decision: Decision) -> tuple[Spec, Fitted | None]:
-    """The transforms that the model's columns still want, and what was fitted for them, at their new places."""
+    """The transforms that the model's columns still need, with their fitted parameters renumbered."""
     fitted = read_fitted(decision.base / decision.spec.fitted) if decision.spec.fitted else None
     assert spec.model is not None  # noqa: S101 - as above
     wanted = spec.model.columns[0].columns
     if wanted is None:  # "from transforms": all of them
         return spec, fitted
-    kept = places_wanted(spec.transforms, wanted)
-    new = {old: place for place, old in enumerate(kept)}
+    kept = needed_transforms(spec.transforms, wanted)
+    new = {old: index for index, old in enumerate(kept)}
     if fitted is not None:
         lines = [{**line, "at": new[line["at"]]} for line in fitted.transforms if line["at"] in new]
         fitted = Fitted(fitted.rows, lines)
-    return spec.model_copy(update={"transforms": [spec.transforms[place] for place in kept]}), fitted
+    return spec.model_copy(update={"transforms": [spec.transforms[index] for index in kept]}), fitted
 
 
-def places_wanted(transforms: Sequence[Transform], columns: Collection[str]) -> list[int]:
-    """Backwards from the columns: a transform that makes none of what is wanted is left out."""
+def needed_transforms(transforms: Sequence[Transform], columns: Collection[str]) -> list[int]:
+    """Indices of the needed transforms, found backwards from the columns."""
     wanted, kept = set(columns), []
-    for place in range(len(transforms) - 1, -1, -1):
-        step = transforms[place].step
+    for index in range(len(transforms) - 1, -1, -1):
+        step = transforms[index].step
         assert step is not None  # noqa: S101 - the decision has been read
         made = [step.into] if isinstance(step, Cross) else step.of
         if any(_makes(name, column) for name in made for column in wanted):
-            kept.append(place)
+            kept.append(index)
             wanted |= set(step.of)
     return kept[::-1]
 
 
 def _makes(name: str, column: str) -> bool:
-    """`country` may become `country=DE`, and `time` `time.hour`."""
+    """`country` can become `country=DE`, and `time` `time.hour`."""
     return column == name or column.startswith((f"{name}=", f"{name}."))

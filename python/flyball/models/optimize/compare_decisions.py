@@ -1,4 +1,4 @@
-"""Decides the same requests by two decisions, in this process, and tells where they differ: the proof of the whole folder.
+"""Runs the same requests through two decisions in this process, and reports differences: the proof of the whole folder.
 
 Must not know what was changed between them.
 """
@@ -20,43 +20,43 @@ _REQUESTS = 200
 _CLOSE = 1e-9
 
 
-class DecidesOtherwiseError(FlyballError):
-    """A decision around an equal model that does not decide alike; the first request that shows it is told."""
+class DecisionsDifferError(FlyballError):
+    """A decision around an equal model decides differently; the message has the first such request."""
 
     code = "decides_otherwise"
     exit_code = 4
 
 
-def decides_alike(
+def compare_decisions(
     first: Decision, second: Decision, requests: Sequence[Mapping[str, Any]], *, bound: float | None
 ) -> dict[str, Any]:
-    """Both decide in turn; `differ` counts other outcomes. `bound`: how far apart equal models may score; None: not equal.
+    """Compare two decisions; `differ` counts different outcomes. `bound`: tolerance between equal models; None: not equal.
 
-    Where equal models give the same score, so must be outcome, band, reasons and what each field added. Where they do not,
-    the bound says how far apart they may be, and a score beside the beginning of a band may fall on either side of it.
+    With the same score, outcome, band, reasons and contributions must match. With different scores, the bound limits the
+    difference, and a score next to a band's edge may fall on either side.
     """
-    asked = requests[:_REQUESTS]
+    sent = requests[:_REQUESTS]
     try:
-        before = _decided(first, asked)
-    except FlyballError as error:  # a row that is refused, a source that is away: told, for nothing was proven then
-        return {"requests": 0, "differ": 0, "us": None, "untold": error.message}
+        before = _decided(first, sent)
+    except FlyballError as error:  # a refused row or an unavailable source: report it, because nothing was proven
+        return {"requests": 0, "differ": 0, "us": None, "error": error.message}
     try:
-        after = _decided(second, asked)
+        after = _decided(second, sent)
     except FlyballError as error:
-        raise DecidesOtherwiseError(
-            f"the decision as it is decides {len(asked)} requests, and around the chosen model one fails: {error.message}",
-            next_step="serve the decision as it is",
+        raise DecisionsDifferError(
+            f"with the chosen model one of {len(sent)} requests fails: {error.message}",
+            next_step="serve the original decision",
         ) from error
     pairs = list(zip(before, after, strict=True))
     wrong = [] if bound is None else [pair for pair in pairs if not _explained(*pair, bound)]
     if wrong:
         was, now = wrong[0]
-        raise DecidesOtherwiseError(
-            f"{len(wrong)} of {len(asked)} requests are decided otherwise: {_words(was)} became {_words(now)}",
-            next_step="serve the decision as it is",
+        raise DecisionsDifferError(
+            f"{len(wrong)} of {len(sent)} requests are decided differently: {_shown(was)} became {_shown(now)}",
+            next_step="serve the original decision",
         )
     differ = sum(was.outcome != now.outcome for was, now in pairs)
-    return {"requests": len(asked), "differ": differ, "us": [_time(before), _time(after)], "untold": None}
+    return {"requests": len(sent), "differ": differ, "us": [_time(before), _time(after)], "error": None}
 
 
 def _decided(decision: Decision, requests: Sequence[Mapping[str, Any]]) -> list[Decided]:
@@ -67,7 +67,7 @@ def _decided(decision: Decision, requests: Sequence[Mapping[str, Any]]) -> list[
 
 
 def _explained(was: Decided, now: Decided, bound: float) -> bool:
-    """Whether models that are equal within the bound may decide so."""
+    """Whether models that are equal within the bound may differ like this."""
     if not _near(was.score, now.score, bound):
         return False
     return not _near(was.score, now.score, 0.0) or _alike(was, now)
@@ -88,7 +88,7 @@ def _near(one: float | None, other: float | None, bound: float) -> bool:
     return abs(one - other) <= max(bound, _CLOSE * max(1.0, abs(one)))
 
 
-def _words(decided: Decided) -> str:
+def _shown(decided: Decided) -> str:
     return f"{decided.outcome} ({decided.score})"
 
 

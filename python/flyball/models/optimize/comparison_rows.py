@@ -1,6 +1,6 @@
-"""The rows that a candidate must answer as the original does: all given ones, and for a table random ones and edges too.
+"""The rows on which candidates are compared: all given rows, and for a table random rows and edges.
 
-Only tables of numbers have edges to try; for other tensors the given rows are all there is. Must not know answers.
+Only numeric tables have edges; for other tensors only the given rows are used. Must not know answers.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ GIVEN, CALIBRATION = "given", "calibration"
 
 
 @dataclass(frozen=True, slots=True)
-class AskedRows:
-    """Inputs, and of which kind each row is; given rows come first, in their order."""
+class ComparisonRows:
+    """Inputs and the kind of each row; given rows come first, in their order."""
 
     inputs: dict[str, Any]
     kinds: NDArray[np.str_]
 
     def without(self, held_out: Sequence[int]) -> NDArray[np.str_]:
-        """The kinds, where some given rows are no longer such: a candidate was made from them, so they do not judge it."""
+        """The kinds, with held-out calibration rows no longer `given`."""
         kinds = self.kinds.astype(object)
         kinds[list(held_out)] = CALIBRATION
         return kinds.astype(str)
 
 
-def asked_rows(run: Run) -> AskedRows:
-    """Seeded, so that every run asks the same."""
+def comparison_rows(run: Run) -> ComparisonRows:
+    """The rows, the same in every run (seeded)."""
     rows = run.rows
     if not rows.is_table:
-        return AskedRows(rows.inputs, np.full(rows.count, GIVEN))
+        return ComparisonRows(rows.inputs, np.full(rows.count, GIVEN))
     ((name, table),) = rows.inputs.items()
-    columns = {str(place): table[:, place].astype(np.float64) for place in range(table.shape[1])}
-    gaps = [place for place, column in columns.items() if np.isnan(column).any()]
+    columns = {str(index): table[:, index].astype(np.float64) for index in range(table.shape[1])}
+    gaps = [index for index, column in columns.items() if np.isnan(column).any()]
     thresholds = thresholds_of(run.subject.model)
     edges = 3 * sum(len(set(found)) for found in thresholds.values())  # each threshold and its neighbours
     wanted = min(max(ROWS_MIN, 2 * rows.count, rows.count + 2 * edges), ROWS_MAX)
     made = like(columns, rows=wanted, thresholds=thresholds, gaps=gaps)
     stacked = np.stack(list(made.columns.values()), axis=1).astype(table.dtype)
-    return AskedRows({name: stacked}, made.kinds)
+    return ComparisonRows({name: stacked}, made.kinds)

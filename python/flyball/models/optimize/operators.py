@@ -1,4 +1,4 @@
-"""Which operators a model has, and which columns its trees ask: read from the file, nothing is run."""
+"""Reads a model's operators and the columns its trees use from the file, without running it."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ if TYPE_CHECKING:
 
 
 def operators_of(path: Path) -> list[str]:
-    """Their names, each once, by how often they stand there."""
+    """Operator names, most frequent first."""
     counts: dict[str, int] = {}
     for node in _nodes(_read(path).graph):
         counts[node.op_type] = counts.get(node.op_type, 0) + 1
     return sorted(counts, key=lambda op: (-counts[op], op))
 
 
-def columns_asked(path: Path) -> set[int] | None:
-    """The columns that any split of the model's trees asks; None where it is not one ensemble of trees over its input."""
+def columns_used(path: Path) -> set[int] | None:
+    """The columns that the trees split on; None unless the model is one tree ensemble over its input."""
     model = _read(path)
     inputs = {one.name for one in model.graph.input}
     trees = [node for node in model.graph.node if node.op_type in TREES]
     others = {name for node in model.graph.node if node not in trees for name in node.input}
     if not trees or inputs & others or any(node.input[0] not in inputs for node in trees):
         return None
-    asked: set[int] = set()
+    used: set[int] = set()
     for node in trees:
         attributes = {one.name: one for one in node.attribute}
         if not {"nodes_featureids", "nodes_modes", "nodes_values"} <= attributes.keys():
             return None
         modes = attributes["nodes_modes"].strings
         columns = attributes["nodes_featureids"].ints
-        asked |= {int(column) for column, mode in zip(columns, modes, strict=True) if mode != b"LEAF"}
-    return asked
+        used |= {int(column) for column, mode in zip(columns, modes, strict=True) if mode != b"LEAF"}
+    return used
 
 
 def thresholds_of(path: Path) -> dict[str, list[float]]:
-    """By column, in text: every value at which a tree splits; empty for a model without trees over its input."""
-    if columns_asked(path) is None:
+    """All split values by column, as text; empty for a model without trees over its input."""
+    if columns_used(path) is None:
         return {}
     found: dict[str, list[float]] = {}
     for node in _read(path).graph.node:

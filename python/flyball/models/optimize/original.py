@@ -1,4 +1,4 @@
-"""What everything is compared with: the answers of the model as it came, and the truth; asked once, whoever wants them."""
+"""The reference of every comparison: the original model's answers and the labels, computed once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from flyball.models.equivalence.accuracy import labels_of
 from flyball.models.optimize.answers import counted, table_of
-from flyball.models.optimize.comparison_rows import GIVEN, asked_rows
+from flyball.models.optimize.comparison_rows import GIVEN, comparison_rows
 from flyball.models.optimize.subject import several_scores
 from flyball.native.model_runs import Model
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from flyball.models.equivalence.accuracy import Labels
-    from flyball.models.optimize.comparison_rows import AskedRows
+    from flyball.models.optimize.comparison_rows import ComparisonRows
     from flyball.models.optimize.run import Run
 
 
@@ -27,41 +27,41 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 @dataclass
 class Original:
-    """The subject's own model."""
+    """The original model."""
 
     run: Run
 
     @cached_property
-    def asked(self) -> AskedRows:
-        """What every candidate is asked, too."""
-        return asked_rows(self.run)
+    def comparison_rows(self) -> ComparisonRows:
+        """The rows that every candidate gets too."""
+        return comparison_rows(self.run)
 
     @cached_property
     def answers(self) -> NDArray[np.float64]:
-        """To all of them: those that count."""
+        """The relevant answers to all rows."""
         subject = self.run.subject
         found = counted(self._table, subject.element)
-        if subject.thresholds and found.ndim > 1:  # of a file that does not declare how many elements a row has
+        if subject.thresholds and found.ndim > 1:  # the file does not declare the number of elements per row
             raise several_scores(subject.output)
         return found
 
-    def of_given(self, told: NDArray[_Scalar]) -> NDArray[_Scalar]:
-        """Of what is told of all of them, that of the given rows, whose truth may be known."""
-        given: NDArray[_Scalar] = told[self.asked.kinds == GIVEN]
+    def given_only(self, told: NDArray[_Scalar]) -> NDArray[_Scalar]:
+        """The part of a per-row array for the given rows, which may have labels."""
+        given: NDArray[_Scalar] = told[self.comparison_rows.kinds == GIVEN]
         return given
 
     @cached_property
     def labels(self) -> Labels | None:
-        """The truth of all rows, where somebody knows it; raises where it cannot be that of these answers."""
+        """The labels of all rows, if known; raises if they do not fit the answers."""
         run, truth = self.run, self.run.rows.labels
         if truth is None:
             return None
         element, classes = run.subject.element, self._table.shape[1]
         if element is not None and classes > 1 and np.isin(truth, np.arange(classes)).all():
-            truth = (truth == element).astype(np.float64)  # the score is the chance of this class against all others
+            truth = (truth == element).astype(np.float64)  # the score is this class's probability against all others
         threshold = run.subject.thresholds[0] if run.subject.thresholds else 0.5
-        return labels_of(truth, self.of_given(self.answers), threshold=threshold)
+        return labels_of(truth, self.given_only(self.answers), threshold=threshold)
 
     @cached_property
     def _table(self) -> NDArray[np.float64]:
-        return table_of(Model(self.run.subject.model), self.run.subject.output, self.asked.inputs)
+        return table_of(Model(self.run.subject.model), self.run.subject.output, self.comparison_rows.inputs)

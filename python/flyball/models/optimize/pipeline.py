@@ -1,4 +1,4 @@
-"""Runs the steps in their order: finished ones are taken from the folder, the first that is not goes on from there.
+"""Runs the steps in order, and resumes after the last finished one.
 
 Must not know what a step does.
 """
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flyball.bench.progress import Progress
-    from flyball.models.optimize.work_folder import Work
+    from flyball.models.optimize.work_folder import WorkFolder
 
 
 @dataclass(slots=True)
-class Found:
-    """What the steps so far have found, by name, and the digests of the models that the running one has made."""
+class StepResults:
+    """The documents of the finished steps by name, and the digests of the running step's models."""
 
     documents: dict[str, dict[str, Any]] = field(default_factory=dict)
     models: dict[str, str] = field(default_factory=dict)
@@ -30,41 +30,43 @@ class Found:
 
 
 class Step(Protocol):
-    """One step. `settings` are all that its result depends on beside the steps before it."""
+    """One step. `settings` and the previous steps determine its result."""
 
     @property
     def name(self) -> str:
-        """Short, for its file and the progress."""
+        """A short name, for its file and the progress."""
 
     def settings(self) -> Mapping[str, Any]:
-        """As JSON."""
+        """The settings as JSON."""
 
-    def run(self, found: Found, progress: Progress) -> dict[str, Any]:
-        """Do it; models that it makes lie in the work's folder, and their digests in `found.models`."""
+    def run(self, results: StepResults, progress: Progress) -> dict[str, Any]:
+        """Run the step; it writes models to the work folder, and their digests to `found.models`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """All documents, and which steps were taken from an earlier run."""
+class PipelineResult:
+    """All documents, and which steps came from an earlier run."""
 
     documents: dict[str, dict[str, Any]]
-    taken: list[str]
+    reused: list[str]
 
 
-def run_steps(steps: Sequence[Step], work: Work, subject_key: str, progress: Progress, *, fresh: bool = False) -> Ended:
-    """All of them, in a folder that is held. Whatever ends a run, the next goes on with the step that was not finished."""
-    found, key = Found(), subject_key
-    taken: list[str] = []
-    for place, step in enumerate(steps, start=1):
+def run_steps(
+    steps: Sequence[Step], work: WorkFolder, subject_key: str, progress: Progress, *, fresh: bool = False
+) -> PipelineResult:
+    """Run all steps in a locked folder. An interrupted run resumes with its first unfinished step."""
+    results, key = StepResults(), subject_key
+    reused: list[str] = []
+    for index, step in enumerate(steps, start=1):
         key = key_of(key, step.name, step.settings())
-        # What follows a step that ran again may rest on other results than before, so nothing of it is taken.
-        known = not fresh and len(taken) == place - 1
-        document = work.finished(place, step.name, key) if known else None
+        # Once a step runs again, later results may be stale, so none of them is reused.
+        known = not fresh and len(reused) == index - 1
+        document = work.finished(index, step.name, key) if known else None
         if document is not None:
-            taken.append(step.name)
+            reused.append(step.name)
         else:
-            found.models = {}
-            document = step.run(found, progress)
-            work.finish(place, step.name, key, document, found.models)
-        found.documents[step.name] = document
-    return Ended(found.documents, taken)
+            results.models = {}
+            document = step.run(results, progress)
+            work.finish(index, step.name, key, document, results.models)
+        results.documents[step.name] = document
+    return PipelineResult(results.documents, reused)

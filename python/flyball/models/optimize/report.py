@@ -1,4 +1,4 @@
-"""What came of a run: one JSON document, the certificate of the chosen model, and a page with the table and a plot.
+"""Writes a run's results: one JSON document, the chosen model's certificate, and a page with a table and a plot.
 
 Everything on the page is in the document. Must not know how anything was measured.
 """
@@ -19,7 +19,7 @@ from flyball.models.equivalence.certificate import CERTIFICATE, Data, Engine, Or
 from flyball.models.equivalence.certificate import Candidate as Certified
 from flyball.models.optimize.choice import choose
 from flyball.models.optimize.chosen_decision import write_decision
-from flyball.models.optimize.compare_decisions import decides_alike
+from flyball.models.optimize.compare_decisions import compare_decisions
 from flyball.models.optimize.steps.batch import batch_rows_max, candidates_in
 from flyball.models.optimize.work_folder import CHOSEN, CHOSEN_DECISION, MAKING, PAGE, REPORT
 from flyball.native import machine as native_machine
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from flyball.models.equivalence.certificate import Certificate
     from flyball.models.equivalence.comparison import Comparison
     from flyball.models.optimize.choice import Choice
-    from flyball.models.optimize.pipeline import Ended
+    from flyball.models.optimize.pipeline import PipelineResult
     from flyball.models.optimize.run import Run
 
 _TEMPLATE = Path(__file__).with_name("optimize.html.j2")
@@ -37,18 +37,18 @@ _TEMPLATE = Path(__file__).with_name("optimize.html.j2")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The whole of it, and where it lies."""
+    """The whole result, and its location."""
 
     document: dict[str, Any]
     choice: Choice
     certificate: Certificate
     folder: Path
-    taken: list[str]
-    """Steps of an earlier run."""
+    reused: list[str]
+    """Steps reused from an earlier run."""
 
 
-def write_report(run: Run, ended: Ended) -> Result:
-    """Leave chosen.onnx, its certificate, report.json and report.html in the work's folder; of a decision a whole one."""
+def write_report(run: Run, ended: PipelineResult) -> Result:
+    """Write chosen.onnx, its certificate, report.json, report.html and, for a decision, its folder."""
     candidates = candidates_in(ended.documents)
     choice = choose(candidates, ended.documents["batch"]["figures"], run.budget)
     chosen = next(one for one in candidates if one.name == choice.chosen)
@@ -56,7 +56,7 @@ def write_report(run: Run, ended: Ended) -> Result:
     assert chosen.digest is not None  # noqa: S101 - and has a file
     facts, machine = ended.documents["baseline"]["facts"], native_machine.machine()
     certificate = certify(
-        original=Original(digest=run.subject.digest, kind=f"{run.subject.model.name} as it came"),
+        original=Original(digest=run.subject.digest, kind=f"the original {run.subject.model.name}"),
         candidate=Certified(digest=chosen.digest),
         data=Data(digest=run.rows.digest, rows=chosen.comparison.all.rows, kinds=_kinds(chosen.comparison)),
         engine=Engine(flyball=native_machine.build_info().version, onnxruntime=facts["ort_version"], cpu=machine.cpu_model),
@@ -68,7 +68,7 @@ def write_report(run: Run, ended: Ended) -> Result:
         decision = _decision(run, ended, certificate, model, Path(made, CHOSEN_DECISION))
         document = _document(run, ended, choice, certificate, decision)
         page = _page(document)
-        # Nothing is seen before all of it is proven and made; the report, which speaks of the rest, comes last.
+        # Publish nothing before all of it is proven and written; the report, which refers to the rest, comes last.
         folder = run.work.folder
         if decision is not None:
             Path(made, CHOSEN_DECISION).replace(folder / CHOSEN_DECISION)
@@ -76,11 +76,11 @@ def write_report(run: Run, ended: Ended) -> Result:
         write_bytes(folder / CERTIFICATE, certificate.to_bytes())
         write_json(folder / REPORT, document)
         write_bytes(folder / PAGE, page)
-    return Result(document, choice, certificate, folder, ended.taken)
+    return Result(document, choice, certificate, folder, ended.reused)
 
 
 def _document(
-    run: Run, ended: Ended, choice: Choice, certificate: Certificate, decision: dict[str, Any] | None
+    run: Run, ended: PipelineResult, choice: Choice, certificate: Certificate, decision: dict[str, Any] | None
 ) -> dict[str, Any]:
     machine = native_machine.machine()
     return {
@@ -100,21 +100,21 @@ def _kinds(comparison: Comparison) -> dict[str, int]:
     return {kind: errors.rows for kind, errors in comparison.by_kind.items()}
 
 
-def _decision(run: Run, ended: Ended, certificate: Certificate, model: Path, folder: Path) -> dict[str, Any] | None:
-    """The decision around the model, in a folder of its own, proven on requests; None for a bare model."""
+def _decision(run: Run, ended: PipelineResult, certificate: Certificate, model: Path, folder: Path) -> dict[str, Any] | None:
+    """The decision around the model in its own folder, verified on requests; None for a bare model."""
     if run.subject.decision is None:
         return None
     export = ended.documents["export"]
     made = write_decision(run.subject.decision, model, export["columns"], folder)
     bound = run.bound if certificate.outcome == "equal" else None
-    told = decides_alike(run.subject.decision, made, run.rows.requests, bound=bound)
-    write_bytes(folder / CERTIFICATE, of_decision(certificate, made, told["requests"]).to_bytes())
+    verified = compare_decisions(run.subject.decision, made, run.rows.requests, bound=bound)
+    write_bytes(folder / CERTIFICATE, of_decision(certificate, made, verified["requests"]).to_bytes())
     dropped = len(run.subject.decision.spec.transforms) - len(made.spec.transforms)
-    return {"columns_cut": export["columns_cut"], "transforms_cut": dropped, **told}
+    return {"columns_cut": export["columns_cut"], "transforms_cut": dropped, **verified}
 
 
 def of_decision(certificate: Certificate, made: Decision, requests: int) -> Certificate:
-    """The same, of the whole decision; where no request was decided by it, of the model alone as before."""
+    """A certificate of the whole decision; unchanged if it decided no request."""
     if not requests:
         return certificate
     document = made.check().compiled.document
@@ -122,8 +122,8 @@ def of_decision(certificate: Certificate, made: Decision, requests: int) -> Cert
     return certificate.model_copy(update={"candidate": candidate})
 
 
-def _budget(run: Run, ended: Ended) -> dict[str, Any]:
-    """What was asked for, and whether the served p99 at a steady rate keeps it; None where no p99 was."""
+def _budget(run: Run, ended: PipelineResult) -> dict[str, Any]:
+    """The budget, and whether the served p99 at a steady rate meets it; None without a p99 budget."""
     served_ms = ended.documents["benchmark"]["chosen"]["p99"] / 1e3
     most = run.budget.p99_ms
     return {**run.budget.model_dump(), "served_p99_ms": served_ms, "kept": None if most is None else served_ms <= most}
@@ -135,21 +135,21 @@ def _page(document: dict[str, Any]) -> bytes:
 
 
 def _plot(document: dict[str, Any]) -> bytes:
-    """Latency against size, refused ones crossed out: what is cheap and may serve lies below on the left."""
+    """Latency against size, refused candidates crossed out: cheap and accepted ones are at the lower left."""
     lines = [line for line in document["choice"]["lines"] if line["p50_us"] is not None]
     with drawing():
         figure, (axes,) = new_figure(f"{document['subject']['name']}: candidates", height_in=3.6)
-        subscribe(figure, f"one row a run, {document['machine']['cpu']}", None)
-        for place, line in enumerate(lines):
+        subscribe(figure, f"one row per run, {document['machine']['cpu']}", None)
+        for index, line in enumerate(lines):
             at = (line["size_bytes"] / 1e6, line["p50_us"])
             refused = {"color": ALARM, "marker": "x"}
-            axes.plot(*at, linestyle="none", markersize=9, **(look(place) if line["accepted"] else refused))
+            axes.plot(*at, linestyle="none", markersize=9, **(look(index) if line["accepted"] else refused))
             chosen = line["name"] == document["choice"]["chosen"]
-            words = axes.annotate(
+            label = axes.annotate(
                 line["name"], at, xytext=(7, 5), textcoords="offset points", fontweight="bold" if chosen else "normal"
             )
-            words.set_path_effects(halo())
-        axes.set_xlabel("size of the file, MB")
+            label.set_path_effects(halo())
+        axes.set_xlabel("file size, MB")
         axes.margins(0.25)
         latency_axis(axes, "p50 of a run")
         return svg(figure)

@@ -1,6 +1,6 @@
-"""Asks for a model to be rewritten: an optimised graph, or a quantised one. A process of its own does it.
+"""Rewrites a model, optimised or quantised, in a separate process.
 
-The process may fail or be killed without harm: its target appears whole or not at all. Must not know why a model is wanted.
+The process may fail or be killed safely: its target appears whole or not at all. Must not know why a model is wanted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SECONDS_MAX = 1800.0
 _WORDS_MAX = 2000
-_GO_ON = "serve the model as it is, or try newer tools:  pip install -U onnx onnxruntime"
+_GO_ON = "serve the original model, or try newer tools:  pip install -U onnx onnxruntime"
 
 
 class _Request(BaseModel):
@@ -34,9 +34,9 @@ class _Request(BaseModel):
 
 
 class Trim(_Request):
-    """Keep only these outputs, leave the rows of every input and output free, and name the graph.
+    """Keep only these outputs, free the row axis of every input and output, and name the graph.
 
-    `columns` of the only input are all that its trees ask: they are kept, and numbered anew.
+    `columns` of the only input are kept and renumbered; its trees read no others.
     """
 
     do: Literal["trim"] = "trim"
@@ -46,7 +46,7 @@ class Trim(_Request):
 
 
 class Graph(_Request):
-    """What ONNX Runtime makes of the graph at a level, written down; `rows` fixes the first axis of every input."""
+    """ONNX Runtime's optimised graph of a level, saved; `rows` fixes the first axis of every input."""
 
     do: Literal["graph"] = "graph"
     level: Literal["basic", "extended"]
@@ -54,9 +54,9 @@ class Graph(_Request):
 
 
 class StaticInt8(_Request):
-    """Weights and activations in 8 bits, the ranges of activations taken from calibration rows.
+    """Weights and activations in 8 bits, with activation ranges from calibration rows.
 
-    `reduce_range`: weights in 7 bits, for CPUs that add up two products in 16 bits, where those of 8 bits saturate.
+    `reduce_range`: weights in 7 bits, for CPUs that sum two products in 16 bits, where 8-bit products saturate.
     """
 
     do: Literal["static_int8"] = "static_int8"
@@ -66,7 +66,7 @@ class StaticInt8(_Request):
 
 
 class DynamicInt8(_Request):
-    """Weights in 8 bits; activations are scaled at each run, over all of its rows."""
+    """Weights in 8 bits; activations are scaled in each run, over all of its rows."""
 
     do: Literal["dynamic_int8"] = "dynamic_int8"
 
@@ -75,14 +75,14 @@ Rewrite = Trim | Graph | StaticInt8 | DynamicInt8
 
 
 class RewriteRefusedError(FlyballError):
-    """ONNX Runtime's tools could not rewrite the model; its own words say why."""
+    """ONNX Runtime's tools could not rewrite the model; the message is theirs."""
 
     code = "rewrite_refused"
     exit_code = 3
 
 
 def rewrite(how: Rewrite, source: Path, target: Path, calibration: Mapping[str, NDArray[np.generic]] | None = None) -> str:
-    """Make `target` from `source`; gives its digest. What comes back is scanned like any model that somebody sends."""
+    """Make `target` from `source`; returns its digest. The result is scanned like any other model."""
     with tempfile.TemporaryDirectory(prefix=MAKING, dir=target.parent) as made:
         request = {"how": how.model_dump(), "source": str(source), "target": str(Path(made, "made.onnx"))}
         if calibration is not None:
@@ -107,11 +107,11 @@ def rewrite(how: Rewrite, source: Path, target: Path, calibration: Mapping[str, 
 def _refused(how: Rewrite, source: Path, ended: subprocess.CompletedProcess[str]) -> FlyballError:
     last = (ended.stdout.strip().splitlines() or [""])[-1]
     try:
-        told = json.loads(last)
+        failure = json.loads(last)
     except ValueError:
-        told = {"error": ended.stderr.strip()[-_WORDS_MAX:] or f"it ended with {ended.returncode}"}
-    if told.get("missing"):
+        failure = {"error": ended.stderr.strip()[-_WORDS_MAX:] or f"it ended with {ended.returncode}"}
+    if failure.get("missing"):
         return MissingExtraError(
-            f"optimising needs {told['missing']}", next_step="install it:  pip install 'flyball[optimize]'"
+            f"optimising requires {failure['missing']}", next_step="install it:  pip install 'flyball[optimize]'"
         )
-    return RewriteRefusedError(f"{how.do} of {source.name} failed: {told['error'][:_WORDS_MAX]}", next_step=_GO_ON)
+    return RewriteRefusedError(f"{how.do} of {source.name} failed: {failure['error'][:_WORDS_MAX]}", next_step=_GO_ON)

@@ -1,7 +1,7 @@
-"""The process that rewrites a model: reads one request on its input, writes the target; its last line says what failed.
+"""The process that rewrites a model: reads one request from stdin, writes the target; its last line is the error.
 
-The only place that imports the `onnxruntime` package. It is closed off before that, where the kernel can do so: a graph runs
-no code, but its readers have faults. Run as  python -m flyball.models.optimize.rewrite_process
+The only module that imports the `onnxruntime` package. It enters a sandbox first, where the kernel supports it: a graph
+runs no code, but its readers have bugs. Run as  python -m flyball.models.optimize.rewrite_process
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from flyball.errors import UsageError
 from flyball.native.sandbox import seal
 
 _PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-_CALIBRATION_ROWS = 32  # of one run: more at once cost memory for every activation of the graph
+_CALIBRATION_ROWS = 32  # per run: more would need memory for every activation of the graph
 
 
 def main() -> int:
-    """One request."""
-    asked = json.load(sys.stdin)
-    how, source, target = asked["how"], Path(asked["source"]), Path(asked["target"])
-    # A model's external data lies beside it, and what calibrates beside the target. The tools keep files of their own there.
+    """Serve one request."""
+    job = json.load(sys.stdin)
+    how, source, target = job["how"], Path(job["source"]), Path(job["target"])
+    # External data is beside the model, calibration data beside the target. The tools write temporary files there.
     tempfile.tempdir = str(target.parent)
     with contextlib.suppress(UsageError):
         seal(target.parent, source.parent)
@@ -35,14 +35,14 @@ def main() -> int:
             case "graph":
                 _graph(how, source, target)
             case "static_int8":
-                _static(how, source, target, Path(asked["calibration"]))
+                _static(how, source, target, Path(job["calibration"]))
             case "dynamic_int8":
                 _dynamic(source, target)
             case other:
-                raise ValueError(f"{other} is not known")
+                raise ValueError(f"unknown request {other}")
     except ImportError as error:
         return _tell({"missing": error.name or str(error)})
-    except Exception as error:  # whatever the tools raise is their answer
+    except Exception as error:  # report whatever the tools raise
         return _tell({"error": f"{type(error).__name__}: {error}"})
     return 0
 
@@ -66,8 +66,8 @@ def _trim(how: dict[str, Any], source: Path, target: Path) -> None:
 
 
 def _narrow(graph: Any, columns: list[int]) -> None:
-    """The trees' input with these columns alone; leaves name a column too, which nobody reads."""
-    places = {column: place for place, column in enumerate(columns)}
+    """Restrict the trees' input to these columns; leaves name a column too, which is unused."""
+    indices = {column: index for index, column in enumerate(columns)}
     (table,) = graph.input
     axis = table.type.tensor_type.shape.dim[1]
     axis.Clear()
@@ -76,8 +76,8 @@ def _narrow(graph: Any, columns: list[int]) -> None:
         modes = next((one.strings for one in node.attribute if one.name == "nodes_modes"), None)
         for attribute in node.attribute:
             if modes is not None and attribute.name == "nodes_featureids":
-                asked = zip(attribute.ints, modes, strict=True)
-                attribute.ints[:] = [0 if mode == b"LEAF" else places[column] for column, mode in list(asked)]
+                pairs = zip(attribute.ints, modes, strict=True)
+                attribute.ints[:] = [0 if mode == b"LEAF" else indices[column] for column, mode in list(pairs)]
 
 
 def _graph(how: dict[str, Any], source: Path, target: Path) -> None:
@@ -102,7 +102,7 @@ def _graph(how: dict[str, Any], source: Path, target: Path) -> None:
 
 
 class _Rows:
-    """Calibration rows, some at a time, as the quantiser asks for them."""
+    """Calibration rows in chunks, as the quantiser requests them."""
 
     def __init__(self, path: Path, *, one_by_one: bool) -> None:
         import numpy as np
@@ -116,8 +116,8 @@ class _Rows:
     def get_next(self) -> dict[str, Any] | None:
         if self._place >= self._rows:
             return None
-        place, self._place = self._place, self._place + self._at_once
-        return {name: array[place : self._place] for name, array in self._arrays.items()}
+        index, self._place = self._place, self._place + self._at_once
+        return {name: array[index : self._place] for name, array in self._arrays.items()}
 
 
 def _static(how: dict[str, Any], source: Path, target: Path, calibration: Path) -> None:
@@ -147,14 +147,14 @@ def _dynamic(source: Path, target: Path) -> None:
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
     prepared, scoring = _prepared(source, target)
-    scoring += [f"{name}_MatMul" for name in scoring]  # as the tool calls what it makes of a Gemm
+    scoring += [f"{name}_MatMul" for name in scoring]  # the tool's name for a rewritten Gemm
     quantize_dynamic(str(prepared), str(target), weight_type=QuantType.QInt8, nodes_to_exclude=scoring)
 
 
 def _prepared(source: Path, target: Path) -> tuple[Path, list[str]]:
-    """With the shapes that the quantiser wants to know, constants folded, and biases as it can read them.
+    """The model with inferred shapes, folded constants, and biases in a readable form.
 
-    The names are those of the nodes that make the scores, which stay as they are.
+    The names are the nodes that produce the scores, which are not quantised.
     """
     import onnx
     from onnxruntime.quantization.shape_inference import quant_pre_process
@@ -163,16 +163,16 @@ def _prepared(source: Path, target: Path) -> tuple[Path, list[str]]:
     quant_pre_process(str(source), str(prepared), skip_symbolic_shape=True)
     model = onnx.load(prepared)
     _flatten_biases(model.graph)
-    for place, node in enumerate(model.graph.node):
-        node.name = node.name or f"node{place}"
+    for index, node in enumerate(model.graph.node):
+        node.name = node.name or f"node{index}"
     onnx.save(model, prepared)
     return prepared, _scoring(model.graph)
 
 
 def _scoring(graph: Any) -> list[str]:
-    """From the outputs back to the last product, which is among them unless it is the only one.
+    """Nodes from the outputs back to the last product, which is included unless it is the only one.
 
-    A chance in 256 steps is 0 for all that is rare, and a logit in 256 steps is no better; the last product is a small one.
+    A probability in 256 steps is 0 for rare events, and a logit in 256 steps is no better; the last product is small anyway.
     """
     makers = {name: node for node in graph.node for name in node.output}
     waiting, found = [output.name for output in graph.output], dict[str, Any]()
@@ -186,9 +186,9 @@ def _scoring(graph: Any) -> list[str]:
 
 
 def _flatten_biases(graph: Any) -> None:
-    """A bias of (1, n), as converters write it, means the same as one of (n), and the quantiser fails on it by channels."""
+    """A bias of shape (1, n) means the same as (n), but makes the per-channel quantiser fail."""
     biases = {node.input[2] for node in graph.node if node.op_type == "Gemm" and len(node.input) > 2}
-    others = {name for node in graph.node for place, name in enumerate(node.input) if node.op_type != "Gemm" or place != 2}
+    others = {name for node in graph.node for index, name in enumerate(node.input) if node.op_type != "Gemm" or index != 2}
     for weight in graph.initializer:
         if weight.name in biases - others and len(weight.dims) == 2 and weight.dims[0] == 1:
             del weight.dims[0]

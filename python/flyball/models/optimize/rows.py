@@ -1,6 +1,6 @@
-"""The rows that models are asked, compared and calibrated with: tensors by name, the truth, and segments.
+"""Rows for comparison and calibration: named tensors, labels, and segments.
 
-From a file of rows (a decision's fields, or the model's columns), or from a .npz with an array for each input. Must not know
+From a file of rows (a decision's fields, or the model's columns), or from a .npz with an array per input. Must not know
 what is done with them.
 """
 
@@ -39,44 +39,44 @@ ROWS_MAX = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Arrays with one row each along their first axis."""
+    """Arrays with rows along their first axis."""
 
     inputs: dict[str, Array]
     labels: Array | None
     segments: Array | None
     digest: str
     names: list[str] = field(default_factory=list)
-    """Of the columns of a table, where they are known."""
+    """Column names of a table, if known."""
     requests: list[dict[str, Any]] = field(default_factory=list)
     """Rows as a decision's callers send them."""
 
     @property
     def count(self) -> int:
-        """How many."""
+        """The number of rows."""
         return len(next(iter(self.inputs.values())))
 
     @property
     def is_table(self) -> bool:
-        """One input of numbers, with a column for each."""
+        """Whether there is one numeric input with rows and columns."""
         arrays = list(self.inputs.values())
         return len(arrays) == 1 and arrays[0].ndim == 2 and arrays[0].dtype.kind == "f"
 
     @property
     def width(self) -> int:
-        """Columns of a table; 0 of anything else."""
+        """The number of a table's columns; 0 for other inputs."""
         return next(iter(self.inputs.values())).shape[1] if self.is_table else 0
 
     def narrowed(self, columns: Sequence[int] | None) -> Rows:
-        """The same rows with some columns of their table; None: with all."""
+        """The same rows with some of the table's columns; None: all."""
         return self if columns is None else replace(self, inputs=narrowed(self.inputs, columns))
 
-    def some(self, places: Sequence[int] | slice) -> dict[str, Array]:
+    def some(self, indices: Sequence[int] | slice) -> dict[str, Array]:
         """The inputs of some rows."""
-        return {name: array[places] for name, array in self.inputs.items()}
+        return {name: array[indices] for name, array in self.inputs.items()}
 
 
 def narrowed(inputs: Mapping[str, Array], columns: Sequence[int] | None) -> dict[str, Array]:
-    """The only table with some of its columns; None: whatever there is, as it is."""
+    """The only table with some of its columns; None: unchanged."""
     if columns is None:
         return dict(inputs)
     ((name, table),) = inputs.items()
@@ -86,7 +86,7 @@ def narrowed(inputs: Mapping[str, Array], columns: Sequence[int] | None) -> dict
 def read_rows(
     path: Path, subject: Subject, inputs: Sequence[TensorSpec], *, labels: str | None = None, segments: str | None = None
 ) -> Rows:
-    """Up to 20,000 rows, evenly spread over the file."""
+    """Read up to 20,000 rows, evenly spread over the file."""
     if path.suffix.lower() == ".npz":
         return _from_arrays(path, [one.name for one in inputs], labels, segments)
     file = open_rows(path)
@@ -102,26 +102,26 @@ def read_rows(
         return replace(_made(tensors, numbers, groups), names=_names(records, inputs, set(apart)))
     fields = _fields(path, subject.decision.spec, records)
     tensors, names = _of_decision(subject.decision, fields)
-    asked = subject.decision.spec.input
-    requests = [{name: value for name, value in row.items() if name in asked} for row in fields]
+    fields_of_request = subject.decision.spec.input
+    requests = [{name: value for name, value in row.items() if name in fields_of_request} for row in fields]
     return replace(_made(tensors, numbers, groups), names=names, requests=requests)
 
 
 def _spread(count: int) -> list[int]:
-    """Places all over so many rows, no more than are taken."""
-    places: list[int] = np.unique(np.linspace(0, count - 1, min(count, ROWS_MAX)).astype(np.intp)).tolist()
-    return places
+    """Row indices, evenly spread, up to the limit."""
+    indices: list[int] = np.unique(np.linspace(0, count - 1, min(count, ROWS_MAX)).astype(np.intp)).tolist()
+    return indices
 
 
 def _fields(path: Path, spec: Spec, records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Each row's fields and features, those that are missing left out."""
+    """Each row's fields and features, without missing ones."""
     wanted = kinds(spec)
     needed = [name for name, field in spec.input.items() if field.required and field.default is None]
     needed += [name for name, feature in spec.features.items() if feature.compute is None]
     if lacking := [name for name in needed if name not in records[0].cells]:
         raise RefusedError(
-            f"{path} lacks {', '.join(lacking)}, which the decision has for every request",
-            next_step="add the columns; where the model does not ask one, any value that is allowed will do",
+            f"{path} lacks {', '.join(lacking)}, which the decision requires",
+            next_step="add the columns; a column that the model does not use may hold any allowed value",
         )
     rows = []
     for record in records:
@@ -131,37 +131,37 @@ def _fields(path: Path, spec: Spec, records: Sequence[Record]) -> list[dict[str,
 
 
 def _of_decision(decision: Decision, fields: Sequence[dict[str, Any]]) -> tuple[dict[str, Array], list[str]]:
-    """Through the decision's own transforms, as the walk computes them; and the columns' names."""
+    """The model's input from the decision's own transforms, and the columns' names."""
     document = decision.check().compiled.document
     tensors = document["models"][0]["inputs"]
-    # Columns need no reasons, and so not the file that explains the model.
+    # Columns need no reasons, and therefore no sidecar.
     models = [{key: part for key, part in model.items() if key != "explain"} for model in document["models"]]
     document = {**document, "models": models}
     if len(tensors) != 1:
-        raise RefusedError("the decision feeds several tensors", next_step="optimise the model by itself, with a .npz")
+        raise RefusedError("the decision feeds several tensors", next_step="optimise the model alone, with a .npz")
     table = np.frombuffer(decisions.transform_columns(document, fields), "<f8").reshape(len(fields), -1)
     return {tensors[0]["tensor"]: table.astype(np.float32)}, list(tensors[0]["columns"])
 
 
 def _names(records: Sequence[Record], inputs: Sequence[TensorSpec], apart: set[str]) -> list[str]:
-    """Of the columns of the only input, where the file has one cell for each."""
+    """Column names of the only input, if the file has one cell each."""
     names = [name for name in records[0].cells if name not in apart]
     return names if len(inputs) == 1 and inputs[0].name not in names else []
 
 
 def _of_model(records: Sequence[Record], inputs: Sequence[TensorSpec], apart: set[str]) -> dict[str, Array]:
-    asked = [TensorMetadata(one.name, one.datatype, tuple(one.shape)) for one in inputs]
+    specs = [TensorMetadata(one.name, one.datatype, tuple(one.shape)) for one in inputs]
     rows = []
     for record in records:
         cells = {name: cell for name, cell in record.cells.items() if name not in apart}
-        rows.append(tensors_of(type(record)(record.at, cells), asked))
-    return {one.name: np.concatenate([row[one.name] for row in rows]) for one in asked}
+        rows.append(tensors_of(type(record)(record.at, cells), specs))
+    return {one.name: np.concatenate([row[one.name] for row in rows]) for one in specs}
 
 
 def _column(path: Path, records: Sequence[Record], name: str) -> Array:
     if name not in records[0].cells:
         known = ", ".join(records[0].cells)
-        raise RefusedError(f"{path} has no column {name!r}", next_step=f"it has {known}")
+        raise RefusedError(f"{path} has no column {name!r}", next_step=f"its columns are {known}")
     return np.array([record.cells[name] for record in records], dtype=object)
 
 
@@ -170,10 +170,10 @@ def _numbers(path: Path, name: str, cells: Array) -> Array:
         found = np.array([float(cell) for cell in cells])
     except (TypeError, ValueError) as error:
         raise RefusedError(
-            f"{path}: the labels in {name!r} are not all numbers: {error}", next_step="number the classes from 0"
+            f"{path}: labels in {name!r} must be numbers: {error}", next_step="number the classes from 0"
         ) from error
     if not np.isfinite(found).all():
-        raise RefusedError(f"{path}: a label in {name!r} is missing or infinite", next_step="leave rows without a label out")
+        raise RefusedError(f"{path}: a label in {name!r} is missing or infinite", next_step="remove rows without a label")
     return found
 
 
@@ -183,7 +183,7 @@ def _from_arrays(path: Path, inputs: Sequence[str], labels: str | None, segments
             arrays = {name: file[name] for name in file.files}
     except (OSError, ValueError) as error:
         raise RefusedError(
-            f"cannot read {path}: {error}", next_step="write it by  numpy.savez(path, INPUT=array)"
+            f"cannot read {path}: {error}", next_step="write it with  numpy.savez(path, INPUT=array)"
         ) from error
     wanted = [*inputs, *(name for name in (labels, segments) if name is not None)]
     missing = [name for name in wanted if name not in arrays]
@@ -191,11 +191,11 @@ def _from_arrays(path: Path, inputs: Sequence[str], labels: str | None, segments
         raise RefusedError(f"{path} lacks {', '.join(missing)}", next_step=f"it has {', '.join(arrays) or 'nothing'}")
     lengths = {len(arrays[name]) if arrays[name].ndim else 0 for name in wanted}
     if len(lengths) != 1 or 0 in lengths:
-        raise RefusedError(f"{path}: its arrays must have one row or more, and the same number of them")
-    places = _spread(lengths.pop())
-    tensors = {name: arrays[name][places] for name in inputs}
-    truth = None if labels is None else _numbers(path, labels, arrays[labels][places])
-    return _made(tensors, truth, None if segments is None else arrays[segments][places])
+        raise RefusedError(f"{path}: its arrays must have the same number of rows, one or more")
+    indices = _spread(lengths.pop())
+    tensors = {name: arrays[name][indices] for name in inputs}
+    truth = None if labels is None else _numbers(path, labels, arrays[labels][indices])
+    return _made(tensors, truth, None if segments is None else arrays[segments][indices])
 
 
 def _made(inputs: Mapping[str, Array], labels: Array | None, segments: Array | None) -> Rows:

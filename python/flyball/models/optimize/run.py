@@ -1,4 +1,4 @@
-"""What every step of a run knows: the subject, its rows, where to work, and what is asked of the result."""
+"""What every step of a run shares: subject, rows, work folder, budget and bars."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from flyball.models.equivalence.gate import Bars
 if TYPE_CHECKING:
     from flyball.models.optimize.rows import Rows
     from flyball.models.optimize.subject import Subject
-    from flyball.models.optimize.work_folder import Work
+    from flyball.models.optimize.work_folder import WorkFolder
 
 
 class Budget(BaseModel):
-    """What the served model may take. Without a figure, the least is wanted."""
+    """Limits for the served model. A limit that is not set is minimised."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -27,13 +27,13 @@ class Budget(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run of the pipeline. `bound` is the difference below which answers are equal."""
+    """One run of the pipeline. Answers closer than `bound` are equal."""
 
     subject: Subject
     rows: Rows
-    work: Work
+    work: WorkFolder
     budget: Budget = field(default_factory=Budget)
     bars: Bars = field(default_factory=Bars)
     bound: float = 1e-5
     seconds: float = 10.0
-    """How long each served window is."""
+    """The length of each served window."""

@@ -1,6 +1,6 @@
-"""Serves a model in a process of its own and asks it with rows as they were given, at a steady rate or in bursts.
+"""Serves a model in a separate process and sends it the given rows, at a steady rate or in bursts.
 
-Open loop: a slow server does not slow the questions. Must not know which candidate it serves, nor what is made of figures.
+Open loop: a slow server does not slow the requests. Must not know which candidate it serves, nor how figures are used.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from flyball.native.load_documents import LoadResult
 
 _PAYLOADS = 256
-_BINARY_BYTES = 4096  # larger rows go as binary tensors, as anybody would send them
+_BINARY_BYTES = 4096  # larger rows are sent as binary tensors, as real clients do
 _CONNECTIONS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A server that answers, and what it is asked."""
+    """A running server and its requests."""
 
     url: str
     name: str
@@ -42,14 +42,14 @@ class Served:
     generator: list[int]
 
     def answers(self, inputs: Mapping[str, Any], output: str) -> Any:
-        """What it says to these rows, asked one by one."""
+        """Its answers to these rows, one request per row."""
         rows = len(next(iter(inputs.values())))
         with Client(self.url) as client:
-            each = [{name: array[place : place + 1] for name, array in inputs.items()} for place in range(rows)]
+            each = [{name: array[index : index + 1] for name, array in inputs.items()} for index in range(rows)]
             return np.concatenate([client.infer(self.name, row, outputs=[output])[output] for row in each])
 
     def load(self, arrivals: Arrivals, seconds: float) -> LoadResult:
-        """One window."""
+        """Run one load window."""
         plan = LoadPlan(
             url=self.url,
             model=self.name,
@@ -65,7 +65,7 @@ class Served:
 
 @contextmanager
 def served(name: str, model: Path, rows: Rows, batch_rows_max: int | None = None) -> Iterator[Served]:
-    """Start, wait for a first answer, and end. Half of the cores serve, the others ask."""
+    """Start a server, wait for its first answer, and stop it. Half of the cores serve, the others send load."""
     server_cpus, generator = split_cpus()
     payloads = payloads_of(rows)
     command = [sys.executable, "-m", "flyball", "serve", f"{name}={model}", "--listen", "127.0.0.1:0"]
@@ -77,37 +77,37 @@ def served(name: str, model: Path, rows: Rows, batch_rows_max: int | None = None
 
 
 def payloads_of(rows: Rows) -> bytes:
-    """Requests of one row each, from rows without a gap: JSON has no way to write one."""
+    """Requests of one row each, from rows without missing values: JSON cannot encode them."""
     whole = np.ones(rows.count, dtype=bool)
     for array in rows.inputs.values():
         if array.dtype.kind == "f":
             whole &= np.isfinite(array.reshape(rows.count, -1)).all(axis=1)
-    places = np.flatnonzero(whole)[:_PAYLOADS]
-    filled = {name: array[places] for name, array in rows.inputs.items()}
-    if not len(places):
+    indices = np.flatnonzero(whole)[:_PAYLOADS]
+    filled = {name: array[indices] for name, array in rows.inputs.items()}
+    if not len(indices):
         filled = {name: np.nan_to_num(array[:_PAYLOADS]) for name, array in rows.inputs.items()}
     count = len(next(iter(filled.values())))
-    lines = [json.dumps(_request(filled, place), separators=(",", ":")) for place in range(count)]
+    lines = [json.dumps(_request(filled, index), separators=(",", ":")) for index in range(count)]
     return ("\n".join(lines) + "\n").encode()
 
 
-def _request(filled: dict[str, Any], place: int) -> dict[str, Any]:
-    tensors = [tensor_document(name, array[place : place + 1]) for name, array in filled.items()]
+def _request(filled: dict[str, Any], index: int) -> dict[str, Any]:
+    tensors = [tensor_document(name, array[index : index + 1]) for name, array in filled.items()]
     return {"inputs": tensors, "outputs": None}
 
 
 def figures_of(result: LoadResult) -> dict[str, Any]:
-    """What is kept of a window."""
+    """The recorded figures of a window."""
     kept = result.latency_us.model_dump()
     counts = {name: getattr(result, name) for name in ("sent", "answered", "refused", "failed", "timed_out")}
     return {**kept, **counts, "rate_per_s": result.rate_per_s, "bottleneck": result.bottleneck}
 
 
 def steady(rate_per_s: float) -> Arrivals:
-    """Requests that come by chance at a rate."""
+    """Poisson arrivals at a rate."""
     return Arrivals(kind="poisson", rate_per_s=rate_per_s, seed=9)
 
 
 def bursts(rate_per_s: float) -> Arrivals:
-    """A fifth of each second at three times the rate, the rest at half of it."""
+    """A fifth of each second at three times the rate, the rest at half the rate."""
     return Arrivals(kind="burst", rate_per_s=rate_per_s / 2, burst_per_s=rate_per_s * 3, burst_s=0.2, every_s=1.0)

@@ -1,4 +1,4 @@
-"""What is optimised: an ONNX model by itself, or the model of a decision; which of its outputs counts, and where it decides.
+"""The model to optimise, bare or in a decision: its relevant output and decision thresholds.
 
 Must not know the rows, nor what will be tried.
 """
@@ -26,9 +26,9 @@ DECISION = "decision.yaml"
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The model's file; the output that is compared, one element of it or all; and thresholds at which the score decides.
+    """The model's file, the compared output or one element of it, and the thresholds on the score.
 
-    Above the first of them a score is a yes.
+    A score above the first threshold is positive.
     """
 
     name: str
@@ -39,17 +39,17 @@ class Subject:
     thresholds: list[float]
     decision: Decision | None = None
     unread: list[str] = field(default_factory=list)
-    """Conditions of its rules that ask the score in a way whose thresholds cannot be told."""
+    """Conditions on the score from which no threshold can be derived."""
 
     @property
     def promised_p99_ms(self) -> float | None:
-        """What a decision's callers may expect."""
+        """The p99 latency that the decision promises."""
         promised = self.decision.spec.slo.p99 if self.decision is not None else None
         return None if promised is None else float(promised)
 
 
 def subject_of(path: Path, *, output: str | None = None, thresholds: Sequence[float] = ()) -> Subject:
-    """A model's file, a decision's file, or a folder that has a decision, as `flyball convert` leaves it."""
+    """Load a model, a decision, or a folder with a decision, as `flyball convert` writes it."""
     if path.is_dir():
         path = path / DECISION
         if not path.is_file():
@@ -59,8 +59,8 @@ def subject_of(path: Path, *, output: str | None = None, thresholds: Sequence[fl
     if path.suffix.lower() in (".yaml", ".yml", ".json"):
         if output is not None or thresholds:
             raise UsageError(
-                "a decision says itself which output counts, and where it decides",
-                next_step="leave --output and --threshold out, or name the model",
+                "a decision defines its output and thresholds itself",
+                next_step="remove --output and --threshold, or name the model",
             )
         return _of_decision(path)
     files = model_files(path)
@@ -72,9 +72,9 @@ def subject_of(path: Path, *, output: str | None = None, thresholds: Sequence[fl
 
 
 def several_scores(output: str) -> UsageError:
-    """A threshold divides one score, and this output has several a row."""
+    """The error for thresholds on an output with several elements per row."""
     return UsageError(
-        f"{output} has several elements a row, and a threshold is of one score",
+        f"{output} has several elements per row, but a threshold applies to one score",
         next_step=f"name the element:  --output '{output}[1]'",
     )
 
@@ -85,8 +85,8 @@ def _of_decision(path: Path) -> Subject:
     model = decision.spec.model
     if model is None or len(compiled.artifacts) != 1:
         raise RefusedError(
-            f"{path} has several models, or none of its own",
-            next_step="optimise each model by itself:  flyball optimize MODEL.onnx --data ROWS",
+            f"{path} does not have exactly one model of its own",
+            next_step="optimise each model alone:  flyball optimize MODEL.onnx --data ROWS",
         )
     file = Path(compiled.artifacts[0].path)
     thresholds, unread = score_thresholds(decision.spec.policy)
@@ -103,7 +103,7 @@ def _of_decision(path: Path) -> Subject:
 
 
 def _element(text: str) -> tuple[str, int | None]:
-    """`probabilities` is all of it, `probabilities[1]` one element, as a decision writes it."""
+    """`probabilities` selects all elements, `probabilities[1]` one, as in a decision."""
     score = Score.model_validate(text)
     return score.output, score.element if text.endswith("]") else None
 
@@ -112,6 +112,6 @@ def _scores(path: Path, outputs: Sequence[DeclaredTensor]) -> str:
     found = scores(outputs)
     if found is None:
         raise RefusedError(
-            f"{path} has no output of floats to compare", next_step="name one:  --output NAME, of  flyball inspect MODEL"
+            f"{path} has no float output to compare", next_step="name one:  --output NAME, of  flyball inspect MODEL"
         )
     return found.name

@@ -1,7 +1,7 @@
-"""The folder of a run: a document for each finished step and the models that were made. It survives a kill at any moment.
+"""The work folder of a run: a document per finished step, and the models. It survives a kill at any moment.
 
-A step's document is written whole, after its files; it carries a key over everything that it depends on. A later run takes a
-document only where the key is the same and the files are as they were, so nothing stale is ever believed.
+A step's document is written atomically, after its files, with a key over all its inputs. A later run reuses a document only
+if the key matches and the files are unchanged, so that nothing stale is used.
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ if TYPE_CHECKING:
 _FORMAT = 1
 CHOSEN, CHOSEN_DECISION, REPORT, PAGE = "chosen.onnx", "chosen", "report.json", "report.html"
 _RESULTS = (CHOSEN, CERTIFICATE, REPORT, PAGE)
-_LOCK = ".flyball-optimize"  # made first: a folder without it is somebody else's
+_LOCK = ".flyball-optimize"  # created first: a folder without it belongs to something else
 MAKING = "flyball-rewrite-"
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """Where a run keeps what it has."""
+class WorkFolder:
+    """A run's folder."""
 
     folder: Path
 
     @property
     def models(self) -> Path:
-        """Every model that was made, by name."""
+        """The folder of all models, by name."""
         return self.folder / "models"
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Make the folders and keep other runs out; one that holds anything else is not touched.
+        """Create the folders and lock them; a folder with other files is refused.
 
-        What an earlier run came to is taken away: a run that fails leaves no result, least of all that of another model.
+        Earlier results are deleted: a failed run must leave no result, least of all another model's.
         """
         lock = self.folder / _LOCK
         if self.folder.is_dir() and any(self.folder.iterdir()) and not lock.is_file():
-            raise RefusedError(f"{self.folder} has other files in it", next_step="name a new folder:  --work DIR")
+            raise RefusedError(f"--work: {self.folder} contains other files", next_step="name a new folder:  --work DIR")
         making_folder(self.folder)
         with lock.open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise LockedError(
-                    f"another run works in {self.folder}",
+                    f"--work: another run uses {self.folder}",
                     code="work_locked",
-                    next_step="wait for it, or name another:  --work DIR",
+                    next_step="wait for it, or name another folder:  --work DIR",
                 ) from error
             making_folder(self.models)
             making_folder(self._steps)
@@ -68,11 +68,11 @@ class Work:
                 shutil.rmtree(left, ignore_errors=True)
             yield
 
-    def finished(self, place: int, name: str, key: str) -> dict[str, Any] | None:
-        """The document of a step that ran with the same key, if the models that it made are still what they were."""
+    def finished(self, index: int, name: str, key: str) -> dict[str, Any] | None:
+        """The document of a step that ran with the same key, if its models are unchanged."""
         try:
-            kept = read_json(self._file(place, name))
-        except RefusedError:  # a file that was changed by hand, or by a disk: the step runs again
+            kept = read_json(self._file(index, name))
+        except RefusedError:  # changed by hand or by a faulty disk: the step runs again
             return None
         if not isinstance(kept, dict) or kept.get("format") != _FORMAT or kept.get("key") != key:
             return None
@@ -81,17 +81,17 @@ class Work:
         found: dict[str, Any] = kept["document"]
         return found
 
-    def finish(self, place: int, name: str, key: str, document: dict[str, Any], models: dict[str, str]) -> None:
-        """Keep what a step found; `models` are the digests of those that it made, by file name."""
+    def finish(self, index: int, name: str, key: str, document: dict[str, Any], models: dict[str, str]) -> None:
+        """Store a step's result; `models` are its models' digests by file name."""
         kept = {"format": _FORMAT, "step": name, "key": key, "models": models, "document": document}
-        write_json(self._file(place, name), kept)
+        write_json(self._file(index, name), kept)
 
     @property
     def _steps(self) -> Path:
         return self.folder / "steps"
 
-    def _file(self, place: int, name: str) -> Path:
-        return self._steps / f"{place:02}-{name}.json"
+    def _file(self, index: int, name: str) -> Path:
+        return self._steps / f"{index:02}-{name}.json"
 
     def _digest(self, model: str) -> str | None:
         try:
@@ -101,6 +101,6 @@ class Work:
 
 
 def key_of(before: str, name: str, settings: Any) -> str:
-    """Over the step, its settings, and the key of the step before it, which covers all that came before."""
-    said = json.dumps([before, name, settings], sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(said.encode()).hexdigest()
+    """A key over the step, its settings, and the previous step's key."""
+    content = json.dumps([before, name, settings], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(content.encode()).hexdigest()

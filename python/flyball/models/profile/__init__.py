@@ -1,4 +1,4 @@
-"""Where a model's time goes: ONNX Runtime's profile by operator, the machine's floor for each, and what to try next."""
+"""Explains a model's run time: ONNX Runtime's profile by operator, the machine's floor for each, and advice."""
 
 from flyball.models.profile.explanation import Explanation, OperatorLine, explain
 

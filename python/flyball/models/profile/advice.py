@@ -1,6 +1,6 @@
-"""What to try next, and why: one rule for each place where time is commonly lost, where it is a tenth of a run or more.
+"""Advice on a model's latency: one rule per common cost, applied from a tenth of a run.
 
-Knows operators by name and by how far they are from their floor; must not know how they were measured.
+Knows operators by name and by their distance from the floor; must not know how they were measured.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _OPTIMIZE = "flyball optimize MODEL.onnx --data ROWS"
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Something to try, and the finding that it follows from."""
+    """A suggestion and the finding behind it."""
 
     do: str
     why: str
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _Profile:
     lines: Sequence[OperatorLine]
     between: float
     rows: int
@@ -48,32 +48,32 @@ class _Found:
 
 
 def advice_on(lines: Sequence[OperatorLine], between: float, *, rows: int, batching: Batching) -> list[Advice]:
-    """Every rule that has something to say, the largest part of the time first; `between`: the share in no operator."""
-    found = _Found(lines, between, rows, batching)
-    told = [advised for rule in _RULES if (advised := rule(found)) is not None]
-    told.sort(key=lambda one: -one[0])
-    if not told:
-        return [Advice("leave the model as it is", "no operator stands out, and none is far from what this machine allows")]
-    return [advice for _, advice in told]
+    """All advice, the largest share of time first; `between`: the share in no operator."""
+    found = _Profile(lines, between, rows, batching)
+    ranked = [advised for rule in _RULES if (advised := rule(found)) is not None]
+    ranked.sort(key=lambda one: -one[0])
+    if not ranked:
+        return [Advice("leave the model as it is", "no operator stands out, and all are close to this machine's floor")]
+    return [advice for _, advice in ranked]
 
 
-def _overhead(found: _Found) -> tuple[float, Advice] | None:
-    """Operators that do next to nothing, and what lies between operators."""
+def _overhead(found: _Profile) -> tuple[float, Advice] | None:
+    """Tiny operators, and the time between operators."""
     tiny = [line for line in found.lines if _is_tiny(line)]
     share = found.between + sum(line.share for line in tiny)
     if share < _MOST:
         return None
     if len(tiny) >= _MANY:
-        do = f"fewer, larger operators: {_OPTIMIZE}, whose graph step fuses them and cuts outputs that nobody asks for"
-        return share, Advice(do, f"{_percent(share)} of a run is going from one of {len(tiny)} tiny operators to the next")
-    why = f"{_percent(share)} of a run is its fixed cost, and that of operators which do next to nothing"
+        do = f"fewer, larger operators: {_OPTIMIZE}, whose graph step fuses them and removes unused outputs"
+        return share, Advice(do, f"{_percent(share)} of a run is overhead between {len(tiny)} tiny operators")
+    why = f"{_percent(share)} of a run is fixed cost and tiny operators"
     if found.batching.on:
-        return share, Advice("more rows in a run: servers let requests share runs under load, by themselves", why)
-    return share, Advice(f"several rows in one request; requests cannot share a run, because {found.batching.reason}", why)
+        return share, Advice("more rows per run: under load servers batch requests automatically", why)
+    return share, Advice(f"several rows per request; requests cannot be batched, because {found.batching.reason}", why)
 
 
-def _dense(found: _Found) -> tuple[float, Advice] | None:
-    """Products and convolutions of floats."""
+def _dense(found: _Profile) -> tuple[float, Advice] | None:
+    """Float matrix products and convolutions."""
     lines = [line for line in found.lines if line.op in PRODUCTS | CONVOLUTIONS and not _has_eight_bits(line)]
     lines = [line for line in lines if line.floor_us is not None and not _is_tiny(line)]
     share = sum(line.share for line in lines)
@@ -83,77 +83,77 @@ def _dense(found: _Found) -> tuple[float, Advice] | None:
     times = max(1.0, sum(line.took_us for line in lines) / floor)
     why = f"{_named(lines)}: {_percent(share)} of a run, {times:.1f}× the floor"
     if times > _AT_THE_FLOOR and found.rows == 1:
-        do = f"more rows in a run, or 8 bits: {_OPTIMIZE}; compare with  flyball explain-latency MODEL.onnx --rows 16"
+        do = f"more rows per run, or 8 bits: {_OPTIMIZE}; compare with  flyball explain-latency MODEL.onnx --rows 16"
         return share, Advice(do, f"{why}: one row leaves much of a core idle")
     if sum(line.floor_us or 0.0 for line in lines if line.floor_by == "bytes") >= floor / 2:
-        do = f"fewer bytes: static 8-bit weights have a quarter ({_OPTIMIZE}), and the rows of one run share what is read"
-        return share, Advice(do, f"{why}, which is reading the weights")
+        do = f"fewer bytes: static 8-bit weights need a quarter ({_OPTIMIZE}), and a run's rows share the reads"
+        return share, Advice(do, f"{why}, spent on reading weights")
     do = f"static 8-bit integers, behind the accuracy gate: {_OPTIMIZE}; or a smaller model"
-    return share, Advice(do, f"{why}, which is computing")
+    return share, Advice(do, f"{why}, spent on computing")
 
 
-def _lost_in_eight_bits(found: _Found) -> tuple[float, Advice] | None:
-    """8-bit products and convolutions whose shapes do not fill the instructions for them, such as few channels."""
+def _lost_in_eight_bits(found: _Profile) -> tuple[float, Advice] | None:
+    """8-bit products and convolutions whose shapes do not fill the 8-bit instructions, such as few channels."""
     lines = [line for line in found.lines if line.op in PRODUCTS | CONVOLUTIONS and _has_eight_bits(line)]
     lines = [line for line in lines if line.share >= _WORTH_IT and (line.times_floor or 0.0) >= _LOST]
     share = sum(line.share for line in lines)
     if share < _MOST:
         return None
     nodes = ", ".join(f"{line.op} {line.node} {'→'.join(line.inputs[:1] + line.outputs[:1])}" for line in lines[:3])
-    do = f"leave these in 32-bit floats when quantising, and compare: {nodes}"
+    do = f"keep these in 32-bit floats when quantising, and compare: {nodes}"
     return share, Advice(
-        do, f"{_percent(share)} of a run, {_LOST:g}× the floor of 8 bits or more: their shapes do not suit it"
+        do, f"{_percent(share)} of a run, {_LOST:g}× the 8-bit floor or more: their shapes do not fill the instructions"
     )
 
 
-def _trees(found: _Found) -> tuple[float, Advice] | None:
+def _trees(found: _Profile) -> tuple[float, Advice] | None:
     share = found.share(TREES)
     if share < _MOST:
         return None
-    do = f"fewer or shallower trees; {_OPTIMIZE} names columns that no split asks for"
-    why = f"trees: {_percent(share)} of a run, a walk from node to node that 8-bit weights do not shorten"
+    do = f"fewer or shallower trees; {_OPTIMIZE} names columns that no split uses"
+    why = f"trees: {_percent(share)} of a run, walked node by node, which 8-bit weights do not shorten"
     return share, Advice(do, why)
 
 
-def _conversions(found: _Found) -> tuple[float, Advice] | None:
+def _conversions(found: _Profile) -> tuple[float, Advice] | None:
     share = found.share(_CONVERSIONS)
     if share < _WORTH_IT:
         return None
     named = _named([line for line in found.lines if line.op in _CONVERSIONS])
-    do = "export the model with inputs of the type and layout that it computes with, and without outputs that nobody reads"
-    return share, Advice(do, f"{named}: {_percent(share)} of a run, and nothing is computed")
+    do = "export the model with inputs of the type and layout that it computes with, and without unused outputs"
+    return share, Advice(do, f"{named}: {_percent(share)} of a run without computing anything")
 
 
-def _texts(found: _Found) -> tuple[float, Advice] | None:
+def _texts(found: _Profile) -> tuple[float, Advice] | None:
     lines = [line for line in found.lines if any(shape.startswith("string") for shape in (*line.inputs, *line.outputs))]
     share = sum(line.share for line in lines)
     if share < _WORTH_IT:
         return None
-    do = "let a decision's transforms turn texts into numbers: flyball convert, or  flyball fit"
+    do = "let a decision's transforms turn text into numbers: flyball convert, or  flyball fit"
     return share, Advice(do, f"{_named(lines)}: {_percent(share)} of a run on texts, which are copied one by one")
 
 
-def _control(found: _Found) -> tuple[float, Advice] | None:
-    """A loop, and what it runs again and again."""
+def _control(found: _Profile) -> tuple[float, Advice] | None:
+    """A loop and the operators in its body."""
     around = [line for line in found.lines if line.op in CONTROL]
     share = sum(line.share for line in found.lines if line.op in CONTROL or line.calls > 1)
     if not around or share < _MOST:
         return None
     turns = max(line.calls for line in found.lines)
-    turned = f"{turns} turn{'s' * (turns != 1)}"
+    turned = f"{turns} iteration{'s' * (turns != 1)}"
     do = "export the model without the loop: unrolled, or with one operator over all steps"
-    return share, Advice(do, f"{_named(around)} and what runs in it: {_percent(share)} of a run, in {turned}")
+    return share, Advice(do, f"{_named(around)} and its body: {_percent(share)} of a run, in {turned}")
 
 
-def _scaled(found: _Found) -> tuple[float, Advice] | None:
+def _scaled(found: _Profile) -> tuple[float, Advice] | None:
     share = found.share(_SCALED_BY_THE_BATCH)
     if share < _WORTH_IT:
         return None
-    do = f"static 8 bits, whose scales are found once, on calibration rows: {_OPTIMIZE}"
-    return share, Advice(do, f"dynamic 8-bit operators: {_percent(share)} of a run; they scale anew in each")
+    do = f"static 8 bits, with scales computed once from calibration rows: {_OPTIMIZE}"
+    return share, Advice(do, f"dynamic 8-bit operators: {_percent(share)} of a run; they compute scales in each run")
 
 
-_RULES: tuple[Callable[[_Found], tuple[float, Advice] | None], ...] = (
+_RULES: tuple[Callable[[_Profile], tuple[float, Advice] | None], ...] = (
     _overhead, _dense, _lost_in_eight_bits, _trees, _conversions, _texts, _control, _scaled,
 )  # fmt: skip
 
@@ -163,14 +163,14 @@ def _has_eight_bits(line: OperatorLine) -> bool:
 
 
 def _is_tiny(line: OperatorLine) -> bool:
-    """Far above its floor, and still over at once: calling it is what takes the time."""
+    """Far above its floor and still very short: the call itself takes the time."""
     if line.floor_us is None or line.took_us > _TINY_US * line.calls:
         return False
     return max(line.took_us, RESOLUTION_US * line.calls) >= _TINY_TIMES * line.floor_us
 
 
 def _named(lines: Sequence[OperatorLine]) -> str:
-    """The operators by name and how many there are: "4 FusedGemm and 1 Conv"."""
+    """Operators with their counts: "4 FusedGemm and 1 Conv"."""
     counts = Counter(line.op for line in lines)
     return " and ".join(f"{count} {op}" for op, count in counts.most_common(3))
 

@@ -1,7 +1,6 @@
-"""What an operator must do at least: bytes that it moves, operations that it computes, and the time that this machine needs
-for them when it does nothing else.
+"""Lower bounds of an operator's work: bytes moved, operations, and this machine's minimum time for them.
 
-Operators whose work depends on the values, such as trees, texts and loops, have no floor: None. Must not know times.
+Operators whose work depends on values, such as trees, texts and loops, have no floor: None. Must not know times.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ PRODUCTS = frozenset({
 CONVOLUTIONS = frozenset({"Conv", "FusedConv", "NhwcFusedConv", "ConvInteger", "QLinearConv"})
 _RECURRENT = frozenset({"GRU", "LSTM", "RNN", "DynamicQuantizeLSTM"})
 _VALUES_DECIDE = TREES | CONTROL | {"SVMClassifier", "SVMRegressor", "TfIdfVectorizer", "NonMaxSuppression", "NonZero"}
-# Neither computed nor copied: the output is the input under another shape, or only its shape.
+# Neither computed nor copied: the output is the reshaped input, or only its shape.
 _VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"})
-# They read no more of their input than they give.
+# They read no more of their input than they return.
 _PICKS = frozenset({"Gather", "GatherElements", "GatherND", "Slice"})
 _MOVES = frozenset({"Concat", "Expand", "Pad", "ReorderInput", "ReorderOutput", "Split", "Tile", "Transpose"}) | _PICKS
 _EIGHT_BITS = ("int8", "uint8")
@@ -34,7 +33,7 @@ _EIGHT_BITS = ("int8", "uint8")
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """The least time, and what it is needed for."""
+    """The minimum time, and its cause."""
 
     us: float
     by: Literal["bytes", "operations"]
@@ -42,13 +41,13 @@ class Floor:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A ceiling, for a model whose weights of a run have so many bytes: they come from the cache that holds all of them."""
+    """Machine limits for a model with this many weight bytes, which come from the cache that holds them all."""
 
     ceiling: Ceiling
     weight_bytes: int
 
     def floor(self, call: Call) -> Floor | None:
-        """What a call takes at least, where that can be known."""
+        """A call's minimum time, if it can be computed."""
         operations, moved = operations_of(call), moved_bytes(call)
         if operations is None or moved is None:
             return None
@@ -60,7 +59,7 @@ class Machine:
         return Floor(bytes_us, "bytes") if bytes_us >= operations_us else Floor(operations_us, "operations")
 
     def _speed(self, set_bytes: int) -> float:
-        """Of the largest measured set that is not larger: a floor must not be too high."""
+        """The speed of the largest measured set that is not larger: a floor must not be too high."""
         reads = self.ceiling.reads
         return next((read for read in reversed(reads) if read.set_bytes <= set_bytes), reads[0]).bytes_a_second
 
@@ -71,7 +70,7 @@ def eight_bits(call: Call) -> bool:
 
 
 def moved_bytes(call: Call) -> int | None:
-    """What it reads and writes at least; None where the values decide it."""
+    """The minimum of bytes read and written; None if it depends on values."""
     if _unknown(call):
         return None
     if call.op in _VIEWS:
@@ -82,7 +81,7 @@ def moved_bytes(call: Call) -> int | None:
 
 
 def operations_of(call: Call) -> int | None:
-    """Additions and multiplications; None where the values decide them, or a shape is missing that does."""
+    """Additions and multiplications; None if they depend on values or an unknown shape."""
     if _unknown(call) or not call.outputs:
         return None
     for ops, count in _COUNTS:
@@ -98,7 +97,7 @@ def _unknown(call: Call) -> bool:
 
 
 def _of_product(inputs: Sequence[Shaped], output: Shaped) -> int | None:
-    """Two for each element of the output and of the axis that is summed over; its length is what the left side has left."""
+    """Two per output element and summed index; the summed length follows from the left input."""
     if not inputs:
         return None
     left = inputs[0].shape
@@ -108,24 +107,24 @@ def _of_product(inputs: Sequence[Shaped], output: Shaped) -> int | None:
 
 
 def _of_convolution(inputs: Sequence[Shaped], output: Shaped) -> int | None:
-    """Two for each element of the output and of one filter."""
+    """Two per output element and filter element."""
     filters = _filters(inputs)
     return None if filters is None else 2 * output.elements * (filters.elements // max(filters.shape[0], 1))
 
 
 def _of_transposed(inputs: Sequence[Shaped], _output: Shaped) -> int | None:
-    """Each element of the input meets each filter of its channel."""
+    """Each input element meets each filter of its channel."""
     filters = _filters(inputs)
     return None if filters is None else 2 * inputs[0].elements * (filters.elements // max(filters.shape[0], 1))
 
 
 def _filters(inputs: Sequence[Shaped]) -> Shaped | None:
-    """The next input of the rank of the first; scales and zero points lie between."""
+    """The next input with the first one's rank; scales and zero points come between."""
     return next((tensor for tensor in inputs[1:] if len(tensor.shape) == len(inputs[0].shape)), None)
 
 
 def _of_recurrence(inputs: Sequence[Shaped], _output: Shaped) -> int | None:
-    """At each step of each row, both matrices of weights."""
+    """Both weight matrices, for each step of each row."""
     if len(inputs) < 3 or len(inputs[0].shape) != 3:
         return None
     steps, rows, _ = inputs[0].shape

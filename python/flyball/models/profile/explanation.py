@@ -1,7 +1,7 @@
-"""A model's time, explained: three sessions of the engine that serves, each asked one thing.
+"""Explains a model's run time with three sessions of the serving engine.
 
-One tells how long a run takes undisturbed; one is profiled; and one, profiled with its weights left as they are, tells the
-shapes that the second hides once operators have laid their weights out anew. Must not know how it is shown.
+One measures undisturbed runs; one is profiled; and one is profiled with unpacked weights, because prepacking hides weight
+shapes in the second. Must not know how it is shown.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
 _TURNS_MIN, _TURNS = 3, 10
 _TURN_US = 70_000
 _RUNS_MAX = 2000
-_EVENTS_MAX = 50_000  # a thousand of them take a megabyte of JSON
+_EVENTS_MAX = 50_000  # a thousand events need a megabyte of JSON
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorLine:
-    """One operator of the model in a run: what it took, what it had to do, and what that takes at least."""
+    """One operator in a run: its time, its work, and the minimum time for it."""
 
     node: str
     op: str
     calls: int
     took_us: float
-    """The mean of the middle half of the runs, without what the profile adds."""
+    """Mean of the middle half of the runs, without the profiler's overhead."""
     share: float
-    """Of the whole run."""
+    """Share of the whole run."""
     inputs: list[str]
     outputs: list[str]
     moved_bytes: int | None
@@ -54,12 +54,12 @@ class OperatorLine:
     floor_us: float | None
     floor_by: Literal["bytes", "operations"] | None
     times_floor: float | None
-    """None without a floor, and where it took too little to tell."""
+    """None without a floor, and for times too short to measure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Where the time of a run goes: operators and what lies between them add up to `p50_us`, a run without the profile."""
+    """Where the time of a run goes: operators and the rest add up to `p50_us`, a run without the profiler."""
 
     digest: str
     ort_version: str
@@ -68,28 +68,28 @@ class Explanation:
     p50_us: float
     p99_us: float
     profiled_us: float
-    """The same with the profile on."""
+    """The same with the profiler on."""
     call_cost_us: float
-    """What the profile adds to each call of an operator: taken off."""
+    """The profiler's overhead per operator call, already subtracted."""
     operators_us: float
     between_us: float
-    """In no operator: binding inputs and outputs, memory, going from one operator to the next. None is left where the
-    profile disturbs a model so much that its operators seem to take longer than it does."""
+    """Time in no operator: binding inputs and outputs, memory, dispatch. 0 if the profiler disturbs a model so much that its
+    operators seem to take longer than the run."""
     weight_bytes: int
     floor_us: float
-    """Of all operators that have one."""
+    """Sum over all operators that have a floor."""
     ceiling: Ceiling
     lines: list[OperatorLine]
-    """The slowest first."""
+    """Slowest first."""
     advice: list[Advice]
 
     def document(self) -> dict[str, Any]:
-        """For machines."""
+        """The JSON document."""
         return {**asdict(self), "ceiling": self.ceiling.model_dump()}
 
 
 def explain(path: Path, *, rows: int = 1, data: Path | None = None) -> Explanation:
-    """Run a model on so many rows of a file, or on made-up ones, and tell where its time goes."""
+    """Run a model on rows of a file or generated ones, and explain its time."""
     alone = Model(path)
     given = alone.made_up(rows) if data is None else _picked(data, alone, rows)
     with TemporaryDirectory(prefix="flyball-profile-") as folder:
@@ -125,7 +125,7 @@ def explain(path: Path, *, rows: int = 1, data: Path | None = None) -> Explanati
 
 
 def _in_turns(alone: Model, timed: Model, given: Mapping[str, Array], calls: int) -> list[RunFigures]:
-    """Both sessions by turns, so that whoever else wants the core disturbs them alike; figures are of the first."""
+    """Alternate between both sessions, so that noise hits them alike; the figures are the first one's."""
     rough_us = max(alone.measure(given, runs=3, warm_runs=1).p50_us, 1.0)
     turns = min(max(int(_TURNS * _TURN_US / rough_us), _TURNS_MIN), _TURNS)
     runs = min(max(int(_TURN_US / rough_us), 1), _RUNS_MAX // turns)
@@ -144,13 +144,13 @@ def _picked(data: Path, model: Model, rows: int) -> dict[str, Array]:
 
 
 def _times(runs: Sequence[ProfiledRun], cost_us: float) -> dict[_Key, float]:
-    """What each operator takes in a run, without the profile's own part."""
-    taken: dict[_Key, list[float]] = {}
-    for place, run in enumerate(runs):
+    """Each operator's time in a run, without the profiler's overhead."""
+    times_of: dict[_Key, list[float]] = {}
+    for index, run in enumerate(runs):
         for call in run.calls:
-            times = taken.setdefault((call.node, call.op), [0.0] * len(runs))
-            times[place] += call.took_us - cost_us
-    return {key: max(0.0, typical(times)) for key, times in taken.items()}
+            times = times_of.setdefault((call.node, call.op), [0.0] * len(runs))
+            times[index] += call.took_us - cost_us
+    return {key: max(0.0, typical(times)) for key, times in times_of.items()}
 
 
 def _lines(shapes: ProfiledRun, times: Mapping[_Key, float], p50_us: float, machine: Machine) -> list[OperatorLine]:
@@ -182,7 +182,7 @@ def _line(key: _Key, took_us: float, whole_us: float, calls: Sequence[Call], mac
 
 
 def _whole(parts: Iterable[int | None]) -> int | None:
-    """Their sum; None where one of them is not known."""
+    """Their sum; None if one is unknown."""
     found = list(parts)
     known = [part for part in found if part is not None]
     return sum(known) if len(known) == len(found) else None

@@ -1,7 +1,7 @@
-"""ONNX Runtime's profile, read: what each operator took in each run, and the shapes of what it took and gave.
+"""Reads ONNX Runtime's profile: each operator's time in each run, and its tensor shapes.
 
-Times are in whole µs, as ONNX Runtime counts them. An operator that runs others, such as a loop, is told without these, so
-that the operators of a run never add up to more than the run. Must not know what an operator computes.
+Times are whole µs, as ONNX Runtime counts them. The time of an operator that runs others, such as a loop, excludes theirs,
+so that a run's operators never add up to more than the run. Must not know what an operator computes.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _RUN = "SequentialExecutor::Execute"
 
 @dataclass(frozen=True, slots=True)
 class Shaped:
-    """A tensor's element type, as ONNX Runtime names it, and its shape."""
+    """A tensor's element type, in ONNX Runtime's name, and its shape."""
 
     kind: str
     shape: tuple[int, ...]
 
     @property
     def elements(self) -> int:
-        """How many it has."""
+        """The number of elements."""
         count = 1
         for size in self.shape:
             count *= size
@@ -42,7 +42,7 @@ class Shaped:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One run of one operator; `took_us` is its own, without what it ran itself."""
+    """One call of an operator; `took_us` excludes the operators it called."""
 
     node: str
     op: str
@@ -50,18 +50,18 @@ class Call:
     inputs: tuple[Shaped, ...]
     outputs: tuple[Shaped, ...]
     input_bytes: int
-    """Of what other operators, or the caller, gave it."""
+    """Inputs from other operators or the caller."""
     weight_bytes: int
-    """Of what the model brings along. Weights that were laid out anew are not told."""
+    """The model's weights. Prepacked weights are not reported."""
     output_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class ProfiledRun:
-    """One run of the model, and the operators in it in the order of their beginnings."""
+    """One run of the model, with its operators in order of their start."""
 
     took_us: int
-    """From the first operator's beginning to the last one's end, and what lies between them."""
+    """From the first operator's start to the last one's end, gaps included."""
     calls: list[Call]
 
 
@@ -74,11 +74,11 @@ class _Event:
 
 
 def read_profile(path: Path) -> list[ProfiledRun]:
-    """Every run in a profile, the oldest first."""
+    """All runs in a profile, oldest first."""
     if path.stat().st_size > BYTES_MAX:
         raise RefusedError(
-            f"the profile has more than {BYTES_MAX >> 20} MiB: a run calls too many operators to tell them all",
-            next_step="give it rows on which its loops turn less often:  --data ROWS",
+            f"the profile exceeds {BYTES_MAX >> 20} MiB: a run calls too many operators",
+            next_step="use rows on which its loops iterate less often:  --data ROWS",
         )
     try:
         events = json.loads(path.read_bytes())
@@ -86,10 +86,10 @@ def read_profile(path: Path) -> list[ProfiledRun]:
         nodes = [event for event in events if event["cat"] == "Node" and event["name"].endswith(_KERNEL)]
         found = list(_runs(_outermost(runs), sorted(map(_event, nodes), key=_order)))
         if not found:
-            raise ValueError("no run is in it")
+            raise ValueError("it contains no run")
         return found
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RefusedError(f"{path} is no profile of ONNX Runtime: {type(error).__name__}: {error}") from error
+        raise RefusedError(f"{path} is not an ONNX Runtime profile: {type(error).__name__}: {error}") from error
 
 
 def _event(event: dict[str, Any]) -> _Event:
@@ -98,12 +98,12 @@ def _event(event: dict[str, Any]) -> _Event:
 
 
 def _order(event: _Event) -> tuple[int, int]:
-    """The outer before the inner."""
+    """Outer events before inner ones."""
     return event.begin, -event.end
 
 
 def _outermost(events: list[dict[str, Any]]) -> list[_Event]:
-    """A loop's body is executed the same way inside a run."""
+    """A loop's body has the same events inside a run."""
     kept: list[_Event] = []
     for event in sorted(map(_event, events), key=_order):
         if not kept or event.begin >= kept[-1].end:
@@ -112,21 +112,21 @@ def _outermost(events: list[dict[str, Any]]) -> list[_Event]:
 
 
 def _runs(runs: list[_Event], nodes: list[_Event]) -> Iterator[ProfiledRun]:
-    place = 0
+    index = 0
     for run in runs:
-        while place < len(nodes) and nodes[place].begin < run.begin:
-            place += 1
-        first = place
-        # Times are cut to whole µs, so that an operator may begin in the µs in which its run ends.
-        while place < len(nodes) and nodes[place].begin <= run.end:
-            place += 1
-        inside = nodes[first:place]
+        while index < len(nodes) and nodes[index].begin < run.begin:
+            index += 1
+        first = index
+        # Times are truncated to whole µs, so an operator may start in the µs in which its run ends.
+        while index < len(nodes) and nodes[index].begin <= run.end:
+            index += 1
+        inside = nodes[first:index]
         _take_out_what_they_run(inside)
         yield ProfiledRun(run.end - run.begin, [_call(event) for event in inside])
 
 
 def _take_out_what_they_run(events: list[_Event]) -> None:
-    """Where one lies in another, its time is its own. Times are cut, not rounded: of two in a row neither overlaps."""
+    """Subtract nested calls from the outer one. Times are truncated, not rounded: consecutive calls never overlap."""
     around: list[_Event] = []
     for event in events:
         while around and event.begin >= around[-1].end:
@@ -137,18 +137,18 @@ def _take_out_what_they_run(events: list[_Event]) -> None:
 
 
 def _call(event: _Event) -> Call:
-    told = event.event["args"]
+    args = event.event["args"]
     return Call(
         node=event.event["name"].removesuffix(_KERNEL).strip(),
-        op=told["op_name"],
+        op=args["op_name"],
         took_us=max(0, event.end - event.begin - event.inside),
-        inputs=_shapes(told["input_type_shape"]),
-        outputs=_shapes(told["output_type_shape"]),
-        input_bytes=int(told["activation_size"]),
-        weight_bytes=int(told["parameter_size"]),
-        output_bytes=int(told["output_size"]),
+        inputs=_shapes(args["input_type_shape"]),
+        outputs=_shapes(args["output_type_shape"]),
+        input_bytes=int(args["activation_size"]),
+        weight_bytes=int(args["parameter_size"]),
+        output_bytes=int(args["output_size"]),
     )
 
 
-def _shapes(told: list[dict[str, list[int]]]) -> tuple[Shaped, ...]:
-    return tuple(Shaped(kind, tuple(shape)) for one in told for kind, shape in one.items())
+def _shapes(args: list[dict[str, list[int]]]) -> tuple[Shaped, ...]:
+    return tuple(Shaped(kind, tuple(shape)) for one in args for kind, shape in one.items())

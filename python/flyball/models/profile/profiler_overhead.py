@@ -1,7 +1,6 @@
-"""What ONNX Runtime's profile adds to each call of an operator: it counts shapes and memory inside the time that it tells.
+"""The profiler's overhead per operator call: its own bookkeeping counts as operator time.
 
-Found on a model made here, a chain of operators that do next to nothing, run with the profile and without it. Must not know
-the model that is explained.
+Measured on a generated chain of trivial operators, run with and without the profiler. Must not know the explained model.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from flyball.native.model_runs import Model
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-RESOLUTION_US = 0.5  # the profile counts whole µs: what took less may have taken nothing
+RESOLUTION_US = 0.5  # the profile counts whole µs: a shorter time may be 0
 _CHAIN = 64
 _RUNS = 200
 
 
 def call_cost_us() -> float:
-    """About so much, on this machine and now."""
+    """An estimate for this machine, now."""
     with TemporaryDirectory(prefix="flyball-profile-") as folder:
         path = Path(folder, "chain.onnx")
         path.write_bytes(_chain())
@@ -35,29 +34,29 @@ def call_cost_us() -> float:
         model = Model(path, graph="off", profile=Path(folder, "chain"))
         model.measure(inputs, runs=_RUNS, warm_runs=_RUNS)
         runs = read_profile(model.end_profile())[-_RUNS:]
-    told = typical([sum(call.took_us for call in run.calls) for run in runs])
-    return max(0.0, (told - undisturbed.p50_us) / _CHAIN)
+    profiled_us = typical([sum(call.took_us for call in run.calls) for run in runs])
+    return max(0.0, (profiled_us - undisturbed.p50_us) / _CHAIN)
 
 
 def typical(times: Sequence[float]) -> float:
-    """The mean of the middle half: like the median it does not mind outliers, and it is finer than the profile's µs."""
+    """The mean of the middle half: robust like the median, and finer than the profile's µs."""
     ordered = sorted(times)
     quarter = len(ordered) // 4
     return float(mean(ordered[quarter : len(ordered) - quarter]))
 
 
 def _chain() -> bytes:
-    """A model of so many negations, one after the other, in protobuf's own bytes: the onnx package may not be installed."""
-    names = [f"x{place}".encode() for place in range(_CHAIN + 1)]
-    nodes = [_field(1, given) + _field(2, told) + _field(4, b"Neg") for given, told in pairwise(names)]
+    """A chain of negations in raw protobuf bytes: the onnx package may not be installed."""
+    names = [f"x{index}".encode() for index in range(_CHAIN + 1)]
+    nodes = [_field(1, given) + _field(2, profiled_us) + _field(4, b"Neg") for given, profiled_us in pairwise(names)]
     one_float = _field(2, _field(1, b"\x08\x01" + _field(2, _field(1, b"\x08\x01"))))
     graph = b"".join(_field(1, node) for node in nodes) + _field(2, b"chain")
     graph += _field(11, _field(1, names[0]) + one_float) + _field(12, _field(1, names[-1]) + one_float)
-    return b"\x08\x08" + _field(7, graph) + _field(8, b"\x10\x11")  # of IR version 8, opset 17
+    return b"\x08\x08" + _field(7, graph) + _field(8, b"\x10\x11")  # IR version 8, opset 17
 
 
 def _field(number: int, content: bytes) -> bytes:
-    """A field with a length: its tag, the length in groups of seven bits, the content."""
+    """A length-delimited field: tag, varint length, content."""
     length, size = b"", len(content)
     while size >= 0x80:
         length += bytes([size & 0x7F | 0x80])

@@ -1,1 +1,1 @@
-"""The eleven steps, each in a file of its own, in the order of `flyball.models.optimize.all_steps`."""
+"""The eleven steps, one file each, in the order of `flyball.models.optimize.all_steps`."""

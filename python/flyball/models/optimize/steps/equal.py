@@ -1,4 +1,4 @@
-"""Step 5: whether the exported model answers as the original did, on rows as given, random ones and edges."""
+"""Step 5: proves the exported model equal to the original on given, random and edge rows."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from flyball.bench.progress import Progress
     from flyball.models.equivalence.comparison import Comparison
     from flyball.models.optimize.original import Original
-    from flyball.models.optimize.pipeline import Found
+    from flyball.models.optimize.pipeline import StepResults
 
 _SHOWN = 5
 
 
 class NotEqualError(FlyballError):
-    """A rewrite that must not change answers has changed them; the rows that show it are named."""
+    """A rewrite that must preserve answers changed them; the message lists rows."""
 
     code = "not_equal"
     exit_code = 4
@@ -31,36 +31,36 @@ class NotEqualError(FlyballError):
 
 @dataclass(frozen=True, slots=True)
 class Equal:
-    """Ends the run where they differ: everything that follows is made from the exported model."""
+    """Ends the run if they differ: all later steps build on the exported model."""
 
     original: Original
     name: str = "equal"
 
     def settings(self) -> dict[str, Any]:
-        """How many rows, and how far apart they may be."""
+        """The number of rows, and the bound."""
         return {"rows": ROWS_MIN, "bound": self.original.run.bound}
 
-    def run(self, found: Found, progress: Progress) -> dict[str, Any]:
-        """Ask both."""
-        run, columns = self.original.run, found.of("export")["columns"]
+    def run(self, results: StepResults, progress: Progress) -> dict[str, Any]:
+        """Compare both models."""
+        run, columns = self.original.run, results.of("export")["columns"]
         step = progress.begin("equal", 2.0)
-        inputs, _ = self.original.asked.inputs, self.original.answers
-        step.update(1.0, "the original has answered")
+        inputs, _ = self.original.comparison_rows.inputs, self.original.answers
+        step.update(1.0, "original answered")
         table = table_of(Model(run.work.models / EXPORTED), run.subject.output, narrowed(inputs, columns))
-        told = compared(self.original, counted(table, run.subject.element), self.original.asked.kinds)
-        if not told.equal:
-            raise _not_equal(told, inputs)
-        step.end(f"{told.all.rows:,} rows, {told.all.max_abs:.3g} apart at most")
-        return told.model_dump()
+        figures = compared(self.original, counted(table, run.subject.element), self.original.comparison_rows.kinds)
+        if not figures.equal:
+            raise _not_equal(figures, inputs)
+        step.end(f"{figures.all.rows:,} rows, at most {figures.all.max_abs:.3g} apart")
+        return figures.model_dump()
 
 
-def _not_equal(told: Comparison, inputs: dict[str, Any]) -> NotEqualError:
+def _not_equal(figures: Comparison, inputs: dict[str, Any]) -> NotEqualError:
     lines = []
-    for worst in told.worst[:_SHOWN]:
+    for worst in figures.worst[:_SHOWN]:
         first = next(iter(inputs.values()))[worst.row].ravel()[:8]
         lines.append(f"  {worst.kind} row {first.tolist()}…: {worst.expected} became {worst.found}")
     return NotEqualError(
-        f"{told.all.beyond:,} of {told.all.rows:,} rows changed by more than {told.bound:g} "
-        f"(most: {told.all.max_abs:.3g}) when the model was exported\n" + "\n".join(lines),
-        next_step="keep the model as it is, and tell us: an export must never change answers",
+        f"{figures.all.beyond:,} of {figures.all.rows:,} rows changed by more than {figures.bound:g} "
+        f"(at most {figures.all.max_abs:.3g}) when the model was exported\n" + "\n".join(lines),
+        next_step="keep the original model, and report this bug: an export must never change answers",
     )

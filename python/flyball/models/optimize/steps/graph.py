@@ -1,6 +1,6 @@
-"""Step 6: what ONNX Runtime makes of the graph, written down once instead of at every load; also with the rows fixed to one.
+"""Step 6: saves ONNX Runtime's optimised graphs, which skips optimisation at load; also with rows fixed to one.
 
-The engine optimises at load anyhow, so these gain load time above all; where shapes are fixed, more may be folded.
+The engine optimises at load anyway, so these mainly gain load time; fixed shapes allow more folding.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flyball.errors import ModelRefusedError, ServerFaultError
-from flyball.models.optimize.candidate import Candidate, judged
+from flyball.models.optimize.candidate import Candidate, evaluate_candidate
 from flyball.models.optimize.rewrite import Graph, RewriteRefusedError, rewrite
 from flyball.models.optimize.steps.export import EXPORTED
 
@@ -18,67 +18,67 @@ if TYPE_CHECKING:
 
     from flyball.bench.progress import Progress
     from flyball.models.optimize.original import Original
-    from flyball.models.optimize.pipeline import Found
+    from flyball.models.optimize.pipeline import StepResults
     from flyball.models.optimize.rewrite import Rewrite
 
-_WAYS: dict[str, tuple[str, Rewrite | None]] = {
+_VARIANTS: dict[str, tuple[str, Rewrite | None]] = {
     "float32": ("as exported", None),
-    "basic": ("ONNX Runtime's basic rewrites, written down", Graph(level="basic")),
-    "extended": ("its extended rewrites, written down: for this kind of CPU", Graph(level="extended")),
-    "one-row": ("the same with one row a run, for a model that is never batched", Graph(level="extended", rows=1)),
+    "basic": ("ONNX Runtime's basic optimisations, saved", Graph(level="basic")),
+    "extended": ("its extended optimisations, saved: for this CPU type", Graph(level="extended")),
+    "one-row": ("the same with one row per run, for an unbatched model", Graph(level="extended", rows=1)),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Graphs:
-    """One candidate for each way."""
+    """One candidate per graph variant."""
 
     original: Original
     name: str = "graph"
 
     def settings(self) -> dict[str, Any]:
-        """What is tried, and by what it is judged."""
-        return {"ways": list(_WAYS), **judging(self.original)}
+        """The variants, and the criteria."""
+        return {"variants": list(_VARIANTS), **criteria(self.original)}
 
-    def run(self, found: Found, progress: Progress) -> dict[str, Any]:
-        """Make each, and judge it."""
-        step = progress.begin("graph", float(len(_WAYS)))
-        _ = self.original.labels  # that cannot be the truth of these answers end the run here, before anything is judged
+    def run(self, results: StepResults, progress: Progress) -> dict[str, Any]:
+        """Make and evaluate each candidate."""
+        step = progress.begin("graph", float(len(_VARIANTS)))
+        _ = self.original.labels  # labels that do not fit the answers end the run here, before any evaluation
         made = []
-        for done, (name, (how, way)) in enumerate(_WAYS.items()):
+        for done, (name, (how, request)) in enumerate(_VARIANTS.items()):
             step.update(float(done), name)
-            made.append(attempt(self.original, found, name, how=how, way=way))
-        step.end(f"{sum(one.accepted for one in made)} of {len(made)} answer alike")
+            made.append(attempt(self.original, results, name, how=how, request=request))
+        step.end(f"{sum(one.accepted for one in made)} of {len(made)} accepted")
         return {"candidates": [one.model_dump() for one in made]}
 
 
-def judging(original: Original) -> dict[str, Any]:
-    """All that a verdict depends on beside the model and the rows."""
+def criteria(original: Original) -> dict[str, Any]:
+    """Everything that a verdict depends on, apart from model and rows."""
     run = original.run
     return {"bound": run.bound, "bars": run.bars.model_dump(), "thresholds": run.subject.thresholds}
 
 
 def attempt(
     original: Original,
-    found: Found,
+    results: StepResults,
     name: str,
     *,
     how: str,
-    way: Rewrite | None,
+    request: Rewrite | None,
     calibration: Any = None,
     held_out: Sequence[int] = (),
 ) -> Candidate:
-    """Make a candidate and judge it. A rewrite that fails, or whose model does not load or run, is a refused candidate.
+    """Make and evaluate a candidate. If its rewrite, load or run fails, it is a refused candidate.
 
-    Anything else, such as labels that cannot be the truth, is of all candidates, and ends the run.
+    Other errors, such as labels that do not fit, concern all candidates and end the run.
     """
     run = original.run
-    target = run.work.models / (EXPORTED if way is None else f"{name}.onnx")
+    target = run.work.models / (EXPORTED if request is None else f"{name}.onnx")
     try:
-        if way is not None:
-            found.models[target.name] = rewrite(way, run.work.models / EXPORTED, target, calibration)
-        return judged(original, name, how, target, found.of("export")["columns"], held_out=held_out)
+        if request is not None:
+            results.models[target.name] = rewrite(request, run.work.models / EXPORTED, target, calibration)
+        return evaluate_candidate(original, name, how, target, results.of("export")["columns"], held_out=held_out)
     except (RewriteRefusedError, ModelRefusedError, ServerFaultError) as error:
-        if way is None:
+        if request is None:
             raise
         return Candidate(name=name, how=how, failed=error.message)

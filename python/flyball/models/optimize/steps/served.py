@@ -1,6 +1,6 @@
-"""Steps 9 to 11: the chosen model beside the original, served: at a steady rate, under bursts, and once more after the load.
+"""Steps 9 to 11: serves the chosen model and the original: at a steady rate, in bursts, and a retest after the load.
 
-Both are up at once and take turns window by window, so that what the machine does meanwhile hits both.
+Both run at once and take turns window by window, so that noise hits both.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from flyball.errors import FlyballError
 from flyball.models.optimize.answers import table_of
-from flyball.models.optimize.candidate import judged
+from flyball.models.optimize.candidate import evaluate_candidate
 from flyball.models.optimize.choice import choose
 from flyball.models.optimize.serving import bursts, figures_of, served, steady
 from flyball.models.optimize.steps.batch import batch_rows_max, candidates_of
@@ -25,48 +25,48 @@ if TYPE_CHECKING:
     from flyball.bench.progress import Progress
     from flyball.models.optimize.candidate import Candidate
     from flyball.models.optimize.original import Original
-    from flyball.models.optimize.pipeline import Found
+    from flyball.models.optimize.pipeline import StepResults
     from flyball.models.optimize.run import Run
     from flyball.models.optimize.serving import Served
 
 _REPEATS = 3
-_LOAD = 0.4  # of what one core could do with the original
+_LOAD = 0.4  # of one core's capacity with the original
 _RATE_MAX = 2000.0
 _ASKED_AGAIN = 64
 
 
 class AfterLoadError(FlyballError):
-    """A model that answers otherwise after load than before must not serve."""
+    """The chosen model's answers changed after load; it must not serve."""
 
     code = "answers_changed"
     exit_code = 4
 
 
-def chosen_of(run: Run, found: Found) -> Candidate:
-    """From the candidates and their figures."""
-    candidates = candidates_of(found)
-    name = choose(candidates, found.of("batch")["figures"], run.budget).chosen
+def chosen_of(run: Run, results: StepResults) -> Candidate:
+    """The chosen candidate, from the candidates and their figures."""
+    candidates = candidates_of(results)
+    name = choose(candidates, results.of("batch")["figures"], run.budget).chosen
     return next(one for one in candidates if one.name == name)
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Windows at a steady rate, or with bursts."""
+    """Load windows at a steady rate or in bursts."""
 
     run_of: Run
     name: Literal["benchmark", "burst"]
 
     def settings(self) -> dict[str, Any]:
-        """How long, and how often."""
+        """The length and number of windows."""
         return {"seconds": self.run_of.seconds, "repeats": _REPEATS, "load": _LOAD}
 
-    def run(self, found: Found, progress: Progress) -> dict[str, Any]:
-        """In turns."""
+    def run(self, results: StepResults, progress: Progress) -> dict[str, Any]:
+        """Load both models in turns."""
         run = self.run_of
-        rate = min(_LOAD * 1e6 / found.of("baseline")["model"]["p50_us"], _RATE_MAX)
+        rate = min(_LOAD * 1e6 / results.of("baseline")["model"]["p50_us"], _RATE_MAX)
         arrivals = steady(rate) if self.name == "benchmark" else bursts(rate)
-        chosen, rows = chosen_of(run, found), run.rows.narrowed(found.of("export")["columns"])
-        file, rows_max = run.work.models / str(chosen.file), batch_rows_max(found.of("batch"), chosen.name)
+        chosen, rows = chosen_of(run, results), run.rows.narrowed(results.of("export")["columns"])
+        file, rows_max = run.work.models / str(chosen.file), batch_rows_max(results.of("batch"), chosen.name)
         step = progress.begin(self.name, float(2 * _REPEATS))
         windows: dict[str, list[dict[str, Any]]] = {"original": [], "chosen": []}
         with ExitStack() as stack:
@@ -75,50 +75,52 @@ class Loaded:
                 "chosen": stack.enter_context(served(run.subject.name, file, rows, rows_max)),
             }
             for turn in range(_REPEATS):
-                for place, (who, server) in enumerate(up.items()):
-                    step.update(float(2 * turn + place), f"{who}, {rate:,.0f}/s")
+                for index, (who, server) in enumerate(up.items()):
+                    step.update(float(2 * turn + index), f"{who}, {rate:,.0f}/s")
                     windows[who].append(figures_of(server.load(arrivals, run.seconds)))
             inputs = rows.some(slice(0, _ASKED_AGAIN))
             same_served(up["chosen"], inputs, run.subject.output, Model(file))
-        told = {who: _medians(each) for who, each in windows.items()}
-        step.end(f"p99 {told['original']['p99']:.0f} µs, chosen {told['chosen']['p99']:.0f} µs")
-        return {"rate_per_s": rate, "windows": windows, **told}
+        figures = {who: _medians(each) for who, each in windows.items()}
+        step.end(f"p99 {figures['original']['p99']:.0f} µs, chosen {figures['chosen']['p99']:.0f} µs")
+        return {"rate_per_s": rate, "windows": windows, **figures}
 
 
 @dataclass(frozen=True, slots=True)
 class Retest:
-    """The chosen model's answers once more, and what a rollback would bring back."""
+    """Compares the chosen model again after the load."""
 
     original: Original
     name: str = "retest"
 
     def settings(self) -> dict[str, Any]:
-        """It depends on what came before alone."""
+        """None: it depends only on earlier steps."""
         return {}
 
-    def run(self, found: Found, progress: Progress) -> dict[str, Any]:
-        """The file that was judged, and to the last figure as far from the original as then."""
+    def run(self, results: StepResults, progress: Progress) -> dict[str, Any]:
+        """Check that the file is unchanged, and that its comparison gives the same figures."""
         run = self.original.run
         step = progress.begin("retest", 1.0)
-        chosen = chosen_of(run, found)
+        chosen = chosen_of(run, results)
         path = run.work.models / str(chosen.file)
         held_out = held_out_of(self.original) if chosen.held_out else []
-        again = judged(self.original, chosen.name, chosen.how, path, found.of("export")["columns"], held_out=held_out)
+        again = evaluate_candidate(
+            self.original, chosen.name, chosen.how, path, results.of("export")["columns"], held_out=held_out
+        )
         if again.digest != chosen.digest:
-            raise AfterLoadError(f"{path.name} is no longer the file that was judged", next_step="run again with  --fresh")
+            raise AfterLoadError(f"{path.name} changed since its evaluation", next_step="run again with  --fresh")
         if again.comparison != chosen.comparison:
-            raise AfterLoadError(f"{path.name} answers otherwise than when it was judged", next_step="serve the original")
-        rows = len(self.original.asked.kinds)
+            raise AfterLoadError(f"{path.name} answers differently since its evaluation", next_step="serve the original")
+        rows = len(self.original.comparison_rows.kinds)
         step.end(f"{rows:,} rows as before")
         return {"rows": rows, "digest": chosen.digest, "rollback": run.subject.digest}
 
 
 def same_served(server: Served, inputs: dict[str, Any], output: str, model: Model) -> None:
-    """After its load the served model must give the bits that the engine alone gives; both are asked row by row."""
+    """After load the served model must return the engine's exact bits; both get one row at a time."""
     expected = table_of(model, output, inputs, rows_max=1)
-    found = np.asarray(server.answers(inputs, output), dtype=np.float64).reshape(expected.shape)
-    if not np.array_equal(found, expected, equal_nan=True):
-        raise AfterLoadError("served under load, the chosen model answers otherwise", next_step="serve the original")
+    results = np.asarray(server.answers(inputs, output), dtype=np.float64).reshape(expected.shape)
+    if not np.array_equal(results, expected, equal_nan=True):
+        raise AfterLoadError("the chosen model answers differently under load", next_step="serve the original")
 
 
 def _medians(windows: list[dict[str, Any]]) -> dict[str, float]:

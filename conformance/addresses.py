@@ -1,4 +1,4 @@
-"""Where the servers of a run stand: the one document that the driver hands to the cases.
+"""The addresses of a run's servers: the document that the driver passes to the cases.
 
 Standard library only: it is read in every client's own environment.
 """
@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, replace
 
 
 @dataclass(frozen=True)
-class Place:
-    """Two servers with the same models: an open one with everything switched on, and one as it comes."""
+class Addresses:
+    """Two servers with the same models: an open one with every option on, and one with the defaults."""
 
     open: str  # host:port, HTTP and gRPC
     closed: str
@@ -24,11 +24,11 @@ class Place:
     flavour: str = ""  # http or grpc, for cases that have both
 
     @classmethod
-    def read(cls, text: str) -> Place:
-        """What the driver wrote."""
+    def read(cls, text: str) -> Addresses:
+        """Parse the driver's document."""
         return cls(**json.loads(text))
 
-    def with_flavour(self, flavour: str) -> Place:
+    def with_flavour(self, flavour: str) -> Addresses:
         """The same servers for another protocol."""
         return replace(self, flavour=flavour)
 
