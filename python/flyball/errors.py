@@ -364,6 +364,12 @@ _BY_GRPC_STATUS: dict[str, type[FlyballError]] = {
 }
 
 
+_SIGNATURE_STEPS = {
+    "unknown_key": "trust the key:  flyball trust add PUBLIC-KEY --name NAME --role ROLE",
+    "key_expired": "sign again with a valid key",
+}
+
+
 def from_native(text: str) -> FlyballError:
     """Convert a `_native.NativeError`; text that is not JSON becomes the message."""
     try:
@@ -374,7 +380,8 @@ def from_native(text: str) -> FlyballError:
         return FlyballError(text)
     code = str(document.get("code", FlyballError.code))
     if code == SignatureError.code:
-        return SignatureError(str(document.get("reason")), str(document.get("message")))
+        reason = str(document.get("reason"))
+        return SignatureError(reason, str(document.get("message")), next_step=_SIGNATURE_STEPS.get(reason))
     faults = [Fault.from_document(item) for item in document.get("faults") or []]
     kind = _BY_KIND.get(code) or _BY_EXIT_CODE.get(document.get("exit_code", 1), FlyballError)
     error = kind(str(document.get("message", text)), code=code, faults=faults)

@@ -94,7 +94,7 @@ def test_many_rows_are_all_there(run, here):
         ("card_id\n1\n", "only the key"),
         ("id,limit\n1,2\n", "no column 'card_id'"),
         ("card_id,limit\n1\n", "cells"),
-        (f"card_id,limit\n{'x' * 2000},5\n", "a key has 1 to 1024 bytes"),
+        (f"card_id,limit\n{'x' * 2000},5\n", "a key must have 1 to 1024 bytes"),
         (f"card_id,limit\n1,{'x' * 70_000}\n", "larger than"),
     ],
     ids=["no key", "no rows", "no fields", "no column", "ragged", "long key", "large record"],

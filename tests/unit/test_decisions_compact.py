@@ -294,7 +294,7 @@ def test_a_list_that_calls_a_segment_in_the_middle_gone_hides_nothing(tmp_path: 
     journal.file(2).unlink()
     verified = WholeLog(tmp_path).verify()
     assert [finding.segment for finding in verified.findings] == [2]
-    assert "only the beginning" in verified.findings[0].what
+    assert "only the start of a log" in verified.findings[0].what
     assert verified.retired_segments == "1-2"
 
 

@@ -38,7 +38,7 @@ def test_the_id_comes_back_and_answers_have_the_length_that_was_asked_for():
 def test_options_that_make_no_sense_are_refused_with_what_is_missing():
     with pytest.raises(RefusedError, match="stall_ms needs stall_every_s"):
         Echo(EchoOptions(stall_ms=5))
-    with pytest.raises(RefusedError, match="cannot listen at nowhere"):
+    with pytest.raises(RefusedError, match="cannot listen on nowhere"):
         Echo(EchoOptions(listen="nowhere"))
 
 
@@ -51,4 +51,4 @@ def test_the_command_says_where_it_listens_and_ends_well_on_a_signal():
 def test_the_command_says_why_it_cannot_start():
     done = subprocess.run([*COMMAND, "--listen", "nowhere"], capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (RefusedError.exit_code, "")
-    assert "cannot listen at nowhere" in done.stderr
+    assert "cannot listen on nowhere" in done.stderr

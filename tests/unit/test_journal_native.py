@@ -67,7 +67,7 @@ def test_all_that_was_told_of_a_decision_is_found(folder):
     log = JournalLog(folder)
     assert [record["kind"] for record in log.find(ID)] == ["outcome", "override"] * 3
     assert log.find(str(uuid.uuid4())) == []
-    with pytest.raises(JournalRefusedError, match="no decision's id"):
+    with pytest.raises(JournalRefusedError, match="is not a decision id"):
         log.find("7")
 
 
@@ -82,7 +82,7 @@ def test_a_whole_log_verifies_and_a_changed_byte_is_named(folder):
     findings = JournalLog(folder).verify().findings
     assert findings
     assert {finding.segment for finding in findings} == {3}
-    with pytest.raises(EvidenceError, match="segment 3 is broken"):
+    with pytest.raises(EvidenceError, match="segment 3 is damaged"):
         list(JournalLog(folder).records())
 
 
@@ -124,7 +124,7 @@ def test_a_journal_that_is_held_says_so_and_what_to_do(folder):
 @pytest.mark.parametrize(
     ("event", "message"),
     [
-        ({"kind": "outcome", "id": "7", "decision": "pay", "truth": 1}, "no decision's id"),
+        ({"kind": "outcome", "id": "7", "decision": "pay", "truth": 1}, "is not a decision id"),
         ({"kind": "outcome", "id": ID, "decision": "pay", "truth": [1]}, "truth must be"),
         ({"kind": "override", "id": ID, "decision": "pay", "outcome": "pass", "by": "", "why": "x"}, "by is empty"),
         ({"kind": "decision", "id": ID}, "unknown variant"),

@@ -238,7 +238,10 @@ class ServerConfig(BaseModel):
         "The journal accepts nothing while its oldest unsynced record is older; at least twice `journal_sync_ms`.",
     )
     journal_segment_bytes: int = _setting(
-        64 << 20, "bytes", "1048576 to 4294967296", "A segment of the journal is sealed, and the next begun, at this size."
+        64 << 20,
+        "bytes",
+        "1048576 to 4294967296",
+        "A segment of the journal is sealed, and the next one begun, at this size.",
     )
     journal_segment_s: int = _setting(
         3600, "s", "1 to 604800", "A segment of the journal is sealed, and the next one begun, at this age."
