@@ -122,7 +122,9 @@ def test_messages_of_the_commands(folder: Path, monkeypatch: pytest.MonkeyPatch)
     for name in [name for name in os.environ if name.startswith("FLYBALL_")]:
         if name != "FLYBALL_GOLDEN":
             monkeypatch.delenv(name)
-    compare("commands.txt", [_command(words, folder) for words in COMMANDS], [(str(folder), "FOLDER"), ("python -m pytest.", "")])
+    compare(
+        "commands.txt", [_command(words, folder) for words in COMMANDS], [(str(folder), "FOLDER"), ("python -m pytest.", "")]
+    )
 
 
 def test_messages_of_the_http_api(server: Server) -> None:

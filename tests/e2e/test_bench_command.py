@@ -143,7 +143,7 @@ def test_a_gate_passes_a_kept_contract_and_refuses_a_broken_one_with_the_figure(
     broken = bench("gate", contract, "--url", server.url, folder=tmp_path)
     assert broken.returncode == 4
     assert "p99 is" in broken.stderr
-    assert "above 1.00 µs" in broken.stderr
+    assert "limit 1.00 µs" in broken.stderr
 
 
 @pytest.mark.timeout(90)

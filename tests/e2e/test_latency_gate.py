@@ -49,5 +49,5 @@ def test_a_decision_with_a_model_of_the_registry_and_shared_windows_is_measured_
 
     slow = CONTRACT.model_copy(update={"p99_ms": 0.001})
     other = desk.ready("plain", decision=made / "plain.yaml", samples=[made / "row.json"], contract=slow)
-    with pytest.raises(GateRefusedError, match=r"above 1\.00 µs"):
+    with pytest.raises(GateRefusedError, match=r"limit 1\.00 µs"):
         desk.registry.promote(other, "dev", actor=ADA)

@@ -97,7 +97,7 @@ def test_a_load_takes_up_what_is_new_in_the_repository(start: Callable[..., Serv
         assert client.is_model_ready("fraud", "2")
         assert client.is_model_ready("fresh")
         (tmp_path / "fraud/config.pbtxt").write_text("name: {")
-        with pytest.raises(InferenceServerException, match=r"config\.pbtxt cannot be read"):
+        with pytest.raises(InferenceServerException, match=r"cannot parse config\.pbtxt"):
             client.load_model("fraud")
         assert client.is_model_ready("fraud", "2")
     assert server.stop().code == 0

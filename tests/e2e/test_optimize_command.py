@@ -71,7 +71,7 @@ def test_a_decision_comes_out_as_a_folder_that_serves_and_can_be_registered(tmp_
     ended = flyball("optimize", decision, *words)
     assert ended.code == 0, ended.stderr
     shown = "\n".join(ended.stdout)
-    assert "goes without idle, channel=shop, channel=fax" in " ".join(shown.split())
+    assert "is without idle, channel=shop, channel=fax" in " ".join(shown.split())
     report = json.loads((tmp_path / "work" / "report.json").read_text())
     assert report["budget"]["p99_ms"] == 7
     assert report["decision"]["differ"] == 0
@@ -98,7 +98,7 @@ def test_what_cannot_be_read_is_told_with_the_way_forward(tmp_path: Path) -> Non
         ("--data", str(tmp_path / "rows.npz"), "--bound", "inf"): "inf is not a finite number",
         ("--data", str(tmp_path / "rows.npz"), "--threshold", "nan"): "nan is not a finite number",
         ("--data", str(tmp_path / "none.csv")): "cannot read",
-        ("--data", str(model)): "no file of rows",
+        ("--data", str(model)): "not a supported file of rows",
         ("--data", str(tmp_path / "rows.npz"), "--budget", "p99"): "--budget: 'p99' is not valid",
         ("--data", str(tmp_path / "rows.npz"), "--segments", "where"): "lacks where",
     }.items():

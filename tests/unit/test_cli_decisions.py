@@ -122,7 +122,7 @@ def test_score_that_fails_leaves_what_was_there(run, spec, tmp_path):
     (tmp_path / "o.csv").write_text("before")
     code, _, errors = run("score", "--decision", spec, "--in", "rows.jsonl", "--out", "o.csv")
     assert code == 3
-    assert "rows.jsonl:2 is no JSON" in errors
+    assert "rows.jsonl:2 is not JSON" in errors
     assert (tmp_path / "o.csv").read_text() == "before"
     assert not list(tmp_path.glob(".o.*"))
 

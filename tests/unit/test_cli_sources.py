@@ -38,7 +38,7 @@ def test_a_load_reads_one_model_of_a_repository_again(tmp_path):
     assert names(read(source.on_load("b"))) == ["a", "b"]
     assert source.on_load("none") is None
     model_repositories.add(tmp_path, "b", "name: {")
-    with pytest.raises(ModelRefusedError, match="b: config"):
+    with pytest.raises(ModelRefusedError, match="b: cannot parse config"):
         source.on_load("b")
 
 

@@ -158,7 +158,7 @@ def test_a_dynamically_quantised_model_serves_only_where_servers_find_out_not_to
     assert dynamic.accepted
     batched = unbatched(dynamic.model_copy(update={"batching": True}))
     assert not batched.accepted
-    assert "it would batch it" in batched.why_not
+    assert "it would be batched" in batched.why_not
 
 
 def test_a_bias_of_one_row_does_not_keep_a_network_from_a_scale_for_each_channel(tmp_path: Path) -> None:

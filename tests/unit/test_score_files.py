@@ -104,7 +104,7 @@ def test_lines_of_json_may_have_different_keys(tmp_path):
 
 
 def test_files_of_other_kinds_are_refused(tmp_path):
-    with pytest.raises(RefusedError, match="no file of rows"):
+    with pytest.raises(RefusedError, match="not a supported file of rows"):
         RowsIn(tmp_path / "rows.txt")
     source = RowsIn(written(tmp_path, [{"a": 1}], "jsonl"))
     with pytest.raises(RefusedError, match="unknown suffix"):
