@@ -38,10 +38,10 @@ RUST := Cargo.toml Cargo.lock pyproject.toml $(shell find crates proto -type f 2
 FUZZ_SECONDS ?= 60
 FUZZ_TARGETS = $(notdir $(basename $(wildcard fuzz/fuzz_targets/*.rs)))
 FUZZ_LIMITS := -max_len=65536 -timeout=5 -malloc_limit_mb=9 -rss_limit_mb=1024
-# Most tests wait for servers more than they compute; a file's tests stay together (tests/conftest.py), and files keep their
+# Most tests wait for servers more than they compute; a file's tests stay together, for they share their servers, and files keep their
 # order: the many quick ones of tests/unit fill the gaps at the end. Those that need a lane's whole attention run by themselves,
 # and first: what they import is compiled once then, and not by every worker.
-PARALLEL := --numprocesses 3 --dist loadgroup --no-loadscope-reorder
+PARALLEL := --numprocesses 3 --dist loadfile --no-loadscope-reorder
 ALONE := tests/e2e/test_overload.py
 PARTS := FLYBALL_VERSITYGW="$(CURDIR)/.parts/versitygw" FLYBALL_H2SPEC="$(CURDIR)/.parts/h2spec" FLYBALL_MODEL_SIGNING="$(CURDIR)/.parts/model-signing/bin/model_signing"
 COMMIT = $(if $(filter dist,$(PROFILE)),$(wildcard .git/logs/HEAD))

@@ -28,14 +28,6 @@ settings.load_profile("full" if os.environ.get("FLYBALL_TESTS") == "full" else "
 Reference = Callable[[str, makers.Arrays], makers.Arrays]
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file on one worker: they share servers. A test with a group of its own runs on any."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
-
-
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Gives the file of a test model by name; each is made once."""

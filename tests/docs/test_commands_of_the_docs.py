@@ -104,7 +104,7 @@ def read_by(page: Path) -> object:
     long = pytest.mark.skipif(
         page.name in LONG and not full, reason="it takes half a minute or more: make test-full runs it"
     )
-    return pytest.param(page, id=page.name, marks=[long, pytest.mark.xdist_group(page.name)])
+    return pytest.param(page, id=page.name, marks=long)
 
 
 @pytest.mark.timeout(300)
@@ -136,10 +136,7 @@ def follow(page: Path, folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, id=page.parent.name, marks=pytest.mark.xdist_group(page.parent.name)) for page in EXAMPLES],
-)
+@pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.parent.name)
 def test_an_example_runs_with_one_command_and_decides_as_its_readme_prints(page: Path, tmp_path: Path) -> None:
     folder = Path("examples", page.parent.name)
     shutil.copytree(page.parent, tmp_path / folder, ignore=shutil.ignore_patterns("made", "__pycache__"))
@@ -156,13 +153,11 @@ def outcomes(text: str) -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.xdist_group("README.md")
 def test_the_readme_s_own_model_shares_runs() -> None:
     assert "batching on" in followed(REPOSITORY / "README.md")["flyball inspect fraud.onnx"]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.xdist_group("from-triton.md")
 def test_the_guide_for_triton_users_prints_what_inspect_prints() -> None:
     page = REPOSITORY / "docs/guides/from-triton.md"
     printed = re.search(r"^```\n(churn .*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
