@@ -109,5 +109,5 @@ def test_the_folder_of_the_model_and_its_rows_is_not_written_over_even_by_force(
 def test_a_folder_that_is_there_is_not_written_over(run, folder: Path, tmp_path: Path) -> None:
     code, _, told = run("convert", str(folder / "risk.pkl"), "--data", str(folder / "rows.csv"), "--out", str(tmp_path))
     assert code == 2
-    assert "exists" in told
+    assert f"{tmp_path} exists\n" in told
     assert "--force" in told

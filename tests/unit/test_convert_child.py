@@ -90,7 +90,7 @@ def test_nothing_of_it_stays_however_deep_folders_lie_in_each_other(
 ) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    with pytest.raises(ModelRefusedError, match=r"the output.*: FileNotFoundError"):
+    with pytest.raises(ModelRefusedError, match=r"cannot read the output of the model's process: FileNotFoundError"):
         ending("for _ in range(1200): os.mkdir('d', 0o300), os.chdir('d')")
     assert list((tmp_path / "temporary").iterdir()) == []
 

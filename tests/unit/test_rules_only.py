@@ -98,7 +98,7 @@ def test_the_command_line_checks_plans_decides_and_has_nothing_to_fit(run, tmp_p
     Path("limits.yaml").write_text(SPEC)
     Path("row.json").write_text(json.dumps(row(5000.0)))
     Path("rows.csv").write_text("card_id,amount\na,5\n")
-    assert "rules alone" in run("check", "limits.yaml")[1]
+    assert "limits   rules alone   (risk@example.com)" in run("check", "limits.yaml")[1]
     assert "no model: the rules alone decide" in run("plan", "limits.yaml")[1]
     code, out, errors = run("decide", "limits.yaml", "row.json")
     assert (code, "reject" in out) == (0, True), errors
