@@ -1,5 +1,6 @@
 """The pages say what the code says: stages, faults, metrics, claims and links are compared with their sources."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -182,3 +183,33 @@ def test_every_file_that_a_map_of_the_code_names_is_there(page: str) -> None:
     named = set(re.findall(r"`([\w/]+\.(?:rs|py))`", read(page)))
     assert named
     assert [name for name in sorted(named) if not any(file.endswith("/" + name) for file in files)] == []
+
+
+def test_the_python_rooms_of_architecture_md_name_exactly_the_packages_that_each_imports() -> None:
+    rows = re.findall(r"^\| `python/flyball/([^|]*)\|[^|]*\|([^|]*)\|", read("ARCHITECTURE.md"), re.MULTILINE)
+    named = {
+        room.removesuffix(".py"): set(re.findall(r"[\w]+", uses))
+        for rooms, uses in rows
+        for room in re.findall(r"\w+(?:\.py)?", rooms)
+        if room not in ("errors.py", "cli")  # the lowest room uses none, the highest may use all
+    }
+    assert named == {room: packages_imported_by(room) for room in named}
+    folders = {path.parent.name for path in (REPOSITORY / "python/flyball").glob("*/__init__.py")}
+    assert set(named) == folders - {"cli"}
+
+
+def packages_imported_by(room: str) -> set[str]:
+    """The other packages of flyball that a package imports when it runs, at the top of a module or inside a function."""
+    found = set()
+    for path in (REPOSITORY / "python/flyball" / room).rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        for_types = [
+            node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        ]
+        skipped = {id(inner) for node in for_types for inner in ast.walk(node)}
+        modules = [
+            node.module for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module and id(node) not in skipped
+        ]  # fmt: skip
+        found |= {module.split(".")[1] for module in modules if module.startswith("flyball.")}
+    return found - {room, "_native"}
