@@ -23,7 +23,7 @@ from tests.support.wire import Http, Raw, json_request, metrics, raw_infer, raw_
 SHORT, ENDLESS = 1, 2**62
 RUN_MS_MAX = 1500
 WAITS_MS = 3000
-PATIENCE = {"run_ms_max": RUN_MS_MAX, "queue_wait_ms_max": 10_000}
+PATIENCE = {"run_ms_max": RUN_MS_MAX, "queue_wait_ms_max": serving.PATIENCE_MS}
 FLOOD = 12
 # Refusals dominate after some hundred of them, so the first rounds bring that about.
 PRESSING, ROUNDS = 64, 8

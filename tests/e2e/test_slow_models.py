@@ -6,6 +6,7 @@ import json
 import re
 import select
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.support import command_line, serving, snapshots
 from tests.support.crowd import crowd
 from tests.support.held_clock import HeldClock
 from tests.support.onnx_models import Arrays, row
+from tests.support.run_state import cpu_ticks, under_way
 from tests.support.serving import Server, until
 from tests.support.triton_clients import grpc_client, grpc_infer
 from tests.support.wire import (
@@ -36,10 +38,12 @@ from tests.support.wire import (
 Model = Callable[[str], Path]
 Reference = Callable[[str, Arrays], Arrays]
 
-# Trips of the looped model: one, and more than anybody will wait for.
+# Trips of the looped model: one, and more than anybody will wait for. Those runs end when a test advances the clock.
 SHORT, ENDLESS = 1, 2**62
+RUN_MS_MAX = 300
+LIMITS = {"run_ms_max": RUN_MS_MAX, "queue_wait_ms_max": serving.PATIENCE_MS}
 # crates/plane/src/breaker.rs
-FAULTS_MAX = 8
+FAULTS_MAX, PAUSE_MS = 8, 1000
 
 
 @pytest.fixture
@@ -67,23 +71,19 @@ def has_answer(raw: Raw) -> bool:
     return bool(select.select([raw.socket], [], [], 0)[0])
 
 
-def backlog(server: Server) -> float:
-    return metrics(server).sum("flyball_lane_backlog_seconds")
-
-
 def test_a_slow_run_does_not_hold_up_a_fast_model_on_the_same_lane(
-    begin: Callable[..., Server], model: Model, reference: Reference
+    begin: Callable[..., Server], model: Model, reference: Reference, clock: HeldClock
 ) -> None:
-    """The slow run ends when it is stopped, so that it takes equally long on every machine, however busy it is."""
-    looped = snapshots.deployment("looped", model("looped"), limits={"run_ms_max": 1500})
+    looped = snapshots.deployment("looped", model("looped"), limits=LIMITS)
     server = begin(looped, snapshots.deployment("linear", model("linear")))
     inputs = row("linear", 1)
     with Raw(server) as slow, Http(server) as fast:
         slow.send(raw_infer("looped", counting(ENDLESS)))
-        until("the slow run is under way", lambda: backlog(server) > 0 or None)
+        under_way(server)
         for _ in range(10):
             assert_same(fast.infer("linear", inputs), reference("linear", inputs))
         assert not has_answer(slow), "the fast answers came after the slow one"
+        clock.advance(RUN_MS_MAX)
         reply = slow.reply()
     assert reply is not None
     assert reply.status == 500
@@ -104,20 +104,26 @@ def test_a_model_whose_table_says_that_it_is_slow_runs_on_a_lane_without_sockets
 
 
 def test_an_endless_run_is_stopped_on_both_transports_and_the_others_are_served_on(
-    begin: Callable[..., Server], model: Model, reference: Reference
+    begin: Callable[..., Server], model: Model, reference: Reference, clock: HeldClock
 ) -> None:
-    looped = snapshots.deployment("looped", model("looped"), limits={"run_ms_max": 300})
+    looped = snapshots.deployment("looped", model("looped"), limits=LIMITS)
     server = begin(looped, snapshots.deployment("linear", model("linear")))
-    stopped = "the model ran for more than 300 ms on this input and was stopped"
+    stopped = f"the model ran for more than {RUN_MS_MAX} ms on this input and was stopped"
     with crowd(server, "linear", reference, connections=4) as people, Raw(server) as raw:
         raw.send(raw_infer("looped", counting(ENDLESS)))
-        until("the endless run is under way", lambda: backlog(server) > 0 or None)
+        under_way(server)
         people.wait_for_more(1)
+        clock.advance(RUN_MS_MAX)
         reply = raw.reply()
         assert reply is not None
         assert (reply.status, reply.error) == (500, stopped)
-        with grpc_client(server) as client, pytest.raises(InferenceServerException) as failed:
-            grpc_infer(client, "looped", counting(ENDLESS))
+        used = cpu_ticks(server)
+        with grpc_client(server) as client, ThreadPoolExecutor(1) as asking:
+            failing = asking.submit(grpc_infer, client, "looped", counting(ENDLESS))
+            under_way(server, used)
+            clock.advance(RUN_MS_MAX)
+            with pytest.raises(InferenceServerException) as failed:
+                failing.result()
         assert (failed.value.status(), failed.value.message()) == ("StatusCode.INTERNAL", stopped)
         with Http(server) as connection:
             assert_same(connection.infer("looped", counting(5)), reference("looped", counting(5)))
@@ -129,16 +135,27 @@ def test_an_endless_run_is_stopped_on_both_transports_and_the_others_are_served_
 
 
 def test_a_model_that_breaks_again_and_again_is_left_alone_and_comes_back_once_a_run_succeeds(
-    begin: Callable[..., Server], model: Model
+    begin: Callable[..., Server], model: Model, clock: HeldClock
 ) -> None:
-    looped = snapshots.deployment("looped", model("looped"), limits={"run_ms_max": 10})
+    looped = snapshots.deployment("looped", model("looped"), limits=LIMITS)
     server = begin(looped, snapshots.deployment("linear", model("linear")))
+
+    def stop_a_run() -> int:
+        with Raw(server) as raw:
+            used = cpu_ticks(server)
+            raw.send(raw_infer("looped", counting(ENDLESS)))
+            under_way(server, used)
+            clock.advance(RUN_MS_MAX)
+            reply = raw.reply()
+        assert reply is not None
+        return reply.status
+
     with Http(server) as connection, grpc_client(server) as client:
         for _ in range(FAULTS_MAX - 1):
-            assert count(connection, ENDLESS).status == 500
+            assert stop_a_run() == 500
         assert count(connection, SHORT).status == 200, "a success between the faults"
         for _ in range(FAULTS_MAX):
-            assert count(connection, ENDLESS).status == 500
+            assert stop_a_run() == 500
         refused = count(connection, SHORT)
         assert (refused.status, refused.headers["retry-after"]) == (503, "1")
         assert re.fullmatch(r"model 'looped' failed several times in a row; try again in \d+ ms", refused.error)
@@ -146,9 +163,10 @@ def test_a_model_that_breaks_again_and_again_is_left_alone_and_comes_back_once_a
             grpc_infer(client, "looped", counting(SHORT))
         assert open_too.value.status() == "StatusCode.UNAVAILABLE"
         connection.infer("linear", row("linear", 1))
-        until("it is tried again", lambda: count(connection, SHORT).status == 200 or None)
+        clock.advance(PAUSE_MS)
+        assert count(connection, SHORT).status == 200, "it is tried again"
         assert count(connection, SHORT).status == 200
-        assert count(connection, ENDLESS).status == 500, "it counts from nought again"
+        assert stop_a_run() == 500, "it counts from nought again"
         assert count(connection, SHORT).status == 200
     reading = metrics(server)
     assert reading.sum("flyball_faults_total", model="looped", kind="run_stopped") == 2 * FAULTS_MAX

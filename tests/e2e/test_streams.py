@@ -19,6 +19,7 @@ from tritonclient.grpc import service_pb2
 from tritonclient.utils import np_to_triton_dtype
 
 from tests.support import serving, snapshots
+from tests.support.held_clock import HeldClock
 from tests.support.onnx_models import Arrays, row
 from tests.support.raw_h2 import Answer, Connection, frame
 from tests.support.run_state import in_flight, under_way
@@ -30,6 +31,7 @@ Reference = Callable[[str, Arrays], Arrays]
 STREAM = "/inference.GRPCInferenceService/ModelStreamInfer"
 INVALID_ARGUMENT, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNIMPLEMENTED = 3, 4, 8, 12
 ENDLESS = 2**62
+RUN_MS_MAX = 1500
 
 
 def tensors(inputs: Arrays) -> list[Any]:
@@ -187,9 +189,9 @@ def test_an_unknown_encoding_is_refused_with_what_is_known(strict: Server) -> No
 
 
 @pytest.fixture
-def looped(start: Callable[..., Server], model: Callable[[str], Path], tmp_path: Path) -> Server:
-    """One lane, and a model whose runs last until they are stopped."""
-    limits = {"run_ms_max": 1500, "queue_wait_ms_max": 10_000}
+def looped(start: Callable[..., Server], model: Callable[[str], Path], tmp_path: Path, clock: HeldClock) -> Server:
+    """One lane, and a model whose runs last until the test advances the clock."""
+    limits = {"run_ms_max": RUN_MS_MAX, "queue_wait_ms_max": serving.PATIENCE_MS}
     deployments = [snapshots.deployment("looped", model("looped"), limits=limits)]
     index = snapshots.write(tmp_path, 1, [*deployments, snapshots.deployment("linear", model("linear"))])
     config = tmp_path / "config.json"
@@ -201,7 +203,7 @@ def endless() -> bytes:
     return frame(message("looped", {"x": np.array([ENDLESS], np.int64)}))
 
 
-def test_cancelling_a_stream_abandons_what_is_queued_before_it_costs_a_run(looped: Server) -> None:
+def test_cancelling_a_stream_abandons_what_is_queued_before_it_costs_a_run(looped: Server, clock: HeldClock) -> None:
     with Connection(looped) as first, Connection(looped) as leaves:
         running = first.open()
         first.send(running, endless())
@@ -211,7 +213,8 @@ def test_cancelling_a_stream_abandons_what_is_queued_before_it_costs_a_run(loope
         in_flight(looped, 21)
         leaves.reset(stream)
         until("they are counted", lambda: metrics(looped).outcomes()["abandoned"] == 20 or None)
-        assert first.answer(running).status == 13  # stopped after run_ms_max
+        clock.advance(RUN_MS_MAX)
+        assert first.answer(running).status == 13  # the run was stopped
     counts = settled(looped)
     assert counts == {"received": 21, "answered": 0, "refused": 0, "failed": 1, "abandoned": 20}
     assert metrics(looped).sum("flyball_batch_rows_count", model="looped") == 1
@@ -258,19 +261,20 @@ def test_requests_are_served_whether_or_not_their_client_reads_the_answers(stric
 def test_a_stream_whose_client_reads_nothing_ends_at_its_deadline(looped: Server) -> None:
     with Connection(looped) as connection:
         connection.h2.update_settings({SettingCodes.INITIAL_WINDOW_SIZE: 0})
-        stream = connection.open(STREAM, grpc_timeout="700m")
+        stream = connection.open(STREAM, grpc_timeout="2S")
         connection.send(stream, frame(linear()) + endless() * 20, end=False)
-        in_flight(looped, 20)
+        until("an endless request has come", lambda: metrics(looped).outcomes()["received"] >= 2 or None)
         until("they have ended", lambda: metrics(looped).sum("flyball_in_flight") == 0 or None)
 
 
-def test_the_stream_s_timeout_is_the_deadline_of_each_request_on_it(looped: Server) -> None:
+def test_the_stream_s_timeout_is_the_deadline_of_each_request_on_it(looped: Server, clock: HeldClock) -> None:
     with Connection(looped) as first:
         running = first.open()
         first.send(running, endless())
         under_way(looped)
         answer = call(looped, endless(), grpc_timeout="100m")
         assert answer.status == DEADLINE_EXCEEDED or "deadline" in read(answer.body)[0].error_message
+        clock.advance(RUN_MS_MAX)
         first.answer(running)
     settled(looped)
 

@@ -26,6 +26,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 START_S = 60.0
 STOP_S = 60.0
 PATIENCE_S = 60.0
+PATIENCE_MS = 60_000  # in a server's configuration
 # For settings that must not end a wait before the test gives up: a server that waits this long fails its test.
 ENDLESS_MS = 3_600_000
 READY = re.compile(
