@@ -46,7 +46,7 @@ ALONE := tests/e2e/test_overload.py
 PARTS := FLYBALL_VERSITYGW="$(CURDIR)/.parts/versitygw" FLYBALL_H2SPEC="$(CURDIR)/.parts/h2spec" FLYBALL_MODEL_SIGNING="$(CURDIR)/.parts/model-signing/bin/model_signing"
 COMMIT = $(if $(filter dist,$(PROFILE)),$(wildcard .git/logs/HEAD))
 
-.PHONY: help build check demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-hardening busy crash plots-tails bench-peers conformance fuzz release shipped stubs suite tools-present
+.PHONY: help build check demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-hardening busy crash plots-tails bench-peers compare-builds conformance fuzz release shipped stubs suite tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -174,6 +174,14 @@ fuzz: tools-present ## fuzz every decoder for FUZZ_SECONDS=60 each (ONLY="grpc_f
 
 bench-peers: shipped ## measure flyball against five other servers, ALL=1 for seven (about 20 minutes)
 	@$(BIN)/python -m bench.peers.run
+
+# The other build has a checkout of its own: it may compile other formats.
+compare-builds: shipped ## compare this build with another commit's, side by side (BEFORE=COMMIT; five minutes once both are built)
+	@test -n "$(BEFORE)" || { echo "name a commit:  make compare-builds BEFORE=HEAD~1"; exit 1; }
+	@test -d .parts/before || git clone --quiet . .parts/before
+	@git -C .parts/before fetch --quiet origin && git -C .parts/before checkout --quiet $$(git rev-parse $(BEFORE))
+	@env -u VIRTUAL_ENV -u PYO3_PYTHON $(MAKE) -C .parts/before shipped
+	@$(BIN)/python -m bench.builds .parts/before
 
 conformance: shipped ## drive flyballd with third-party clients and write docs/reference/conformance.md (ONLY="curl" for some)
 	@$(BIN)/python -m conformance $(if $(ONLY),--only $(ONLY))
