@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from flyball.documents.snapshot.store import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from flyball.native.server_documents import Deployments, DeploymentState
 
@@ -26,6 +26,8 @@ class Proven:
         self.good = dict(good)
         self.refused: dict[str, DeploymentState] = {}
         """Names whose newest document no server took, and what was said of it."""
+        self._stopped: set[str] = set()
+        """Refused names whose last good document was revoked: they stay away until the refusal is void."""
         self._taken = dict.fromkeys([*taken, *map(digest_of, self.good.values())])
 
     @property
@@ -33,15 +35,22 @@ class Proven:
         """Digests of documents that servers took, oldest first."""
         return list(self._taken)
 
-    def offered(self, wanted: Mapping[str, bytes]) -> dict[str, bytes]:
-        """What to give to servers: what is wanted, but for a document that they refused the good one before it.
+    def offered(self, wanted: Mapping[str, bytes], revoked: Callable[[bytes], bool]) -> dict[str, bytes]:
+        """The documents to apply: the wanted ones, and the last good one in place of a refused one.
 
-        Servers that run have that one still; one that starts anew has nothing else to serve.
+        Running servers still have the last good document, and a restarted one has nothing else to serve. Once that document
+        was `revoked`, the name is left out: a server that refuses a document keeps the one that it serves.
         """
         stale = [name for name, one in self.refused.items() if name not in wanted or digest_of(wanted[name]) != one.digest]
         for name in stale:
             del self.refused[name]
-        return {name: self.good.get(name, wanted[name]) if name in self.refused else wanted[name] for name in wanted}
+        self._stopped |= {name for name in self.refused if name in self.good and revoked(self.good[name])}
+        self._stopped &= self.refused.keys()
+        return {
+            name: self.good.get(name, document) if name in self.refused else document
+            for name, document in wanted.items()
+            if name not in self._stopped
+        }
 
     def without_registry(self, newest: Mapping[str, bytes]) -> dict[str, bytes]:
         """What to start with when only the files are there: the newest where servers took it once, else the last good."""

@@ -42,13 +42,14 @@ class Snapshot:
     refusals: dict[str, FlyballError] = field(default_factory=dict)
     broken_glass: dict[str, str] = field(default_factory=dict)
     """Names that are placed past a gate, with who did it and why: whoever reads a log must meet it."""
-    revoked: dict[str, frozenset[int]] = field(default_factory=dict)
-    """Versions of these names that must not go on serving either, while what is placed cannot be had."""
+    revoked: frozenset[tuple[str, int]] = frozenset()
+    """Names and numbers of all revoked versions: an older document that serves one is no fallback."""
 
-    def has_revoked(self, name: str, document: bytes) -> bool:
-        """Whether an older document of a name serves a version that was revoked since."""
-        revoked = self.revoked.get(name, frozenset())
-        return bool(revoked) and json.loads(document).get("signed", {}).get("version") in revoked
+    def has_revoked(self, document: bytes) -> bool:
+        """Whether a document serves a revoked version, as champion, candidate or referenced package."""
+        parts = json.loads(document) if self.revoked else {}
+        signed = [part.get("signed") or {} for part in (parts, parts.get("candidate") or {})]
+        return any((one["name"], one["version"]) in self.revoked for part in signed for one in part.get("packages", ()))
 
     @property
     def generation(self) -> int:
@@ -89,7 +90,6 @@ class Compiler:
         glass = {one.name: f"{one.actor}: {one.reason}" for one in placed if one.break_glass}
         documents, versions, newest = {}, {}, 0
         refusals: dict[str, FlyballError] = {}
-        revoked: dict[str, frozenset[int]] = {}
         for name in names:
             state = opened.state(name)
             placement = state.placements.get(self._environment)
@@ -101,9 +101,8 @@ class Compiler:
                 documents[name] = self._document(state, placement)
             except (RefusedError, SignatureError, ArtifactsUnavailableError, FetchingError) as error:
                 refusals[name] = error
-                revoked[name] = frozenset(number for number, one in state.versions.items() if one.revoked is not None)
         checkpoint = opened.log.get(newest).head if newest else Head(0, GENESIS)
-        return Snapshot(self._environment, checkpoint, documents, versions, refusals, glass, revoked)
+        return Snapshot(self._environment, checkpoint, documents, versions, refusals, glass, opened.tables.revoked())
 
     def _changed(self, state: NameState, placement: Placement) -> int:
         """The last event that changed what the environment serves of a name; versions that are not placed have no say."""

@@ -169,9 +169,9 @@ class State:
         kept = {
             name: before[name]
             for name, refusal in snapshot.refusals.items()
-            if name in before and refusal.code != REVOKED and not snapshot.has_revoked(name, before[name])
+            if name in before and refusal.code != REVOKED and not snapshot.has_revoked(before[name])
         }
-        return self.proven.offered({**kept, **snapshot.documents})
+        return self.proven.offered({**kept, **snapshot.documents}, snapshot.has_revoked)
 
     def unserved(self) -> dict[str, FlyballError]:
         """Names that are placed and have nothing to be served, not even something older, with the reason."""

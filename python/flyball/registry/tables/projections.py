@@ -221,6 +221,11 @@ class Projections:
             f"the registry has no {name}@{number}", code="version_not_found", next_step=f"flyball registry show {name}"
         )
 
+    def revoked(self) -> frozenset[tuple[str, int]]:
+        """Name and number of every revoked version."""
+        table = schema.versions
+        return frozenset(map(tuple, self._all(select(table.c.name, table.c.number).where(table.c.state == "revoked"))))
+
     def newest(
         self, *, name: str | None = None, after: str = "", states: tuple[str, ...] = (), limit: int = 100
     ) -> list[Version]:
