@@ -41,7 +41,7 @@ def known_names(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-document = admin_app(Nobody(), Nobody()).openapi()  # type: ignore[arg-type]
+document = admin_app(Nobody()).openapi()  # type: ignore[arg-type]
 schema = schemathesis.openapi.from_dict(known_names(document))
 
 

@@ -1,6 +1,6 @@
 """The admin API as one application: questions and acts, their bounds, their refusals, and the OpenAPI document.
 
-It is given a registry and a keeper of keys; it never touches the data plane.
+It never touches the data plane.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from flyball.control.admin.reads import reads
 from flyball.control.admin.uploads import Uploads
 
 if TYPE_CHECKING:
-    from flyball.control.admin.callers import Keeper
-    from flyball.registry.acts.interface import Acting
+    from flyball.control.admin.lazy_registry import LazyRegistry
+    from flyball.registry.local import LocalRegistry
 
 _SIGN_BYTES_MAX = 6 << 20  # a bundle has 4 MiB at most, and a release stands beside it
 _LARGER: dict[re.Pattern[str], int | None] = {
@@ -35,7 +35,7 @@ Every request has an API key in `Authorization: Bearer KEY`; its roles decide wh
 Private keys never travel: signers and approvers sign where their key is."""
 
 
-def admin_app(registry: Acting, keeper: Keeper, uploads: Uploads | None = None) -> FastAPI:
+def admin_app(registry: LocalRegistry | LazyRegistry, uploads: Uploads | None = None) -> FastAPI:
     """The application over a registry. Paths for pages that load code from elsewhere are not there."""
     from flyball import __version__
 
@@ -44,7 +44,7 @@ def admin_app(registry: Acting, keeper: Keeper, uploads: Uploads | None = None) 
         separate_input_output_schemas=False,
     )  # fmt: skip
     app.state.registry = registry
-    app.state.gatekeeper = Gatekeeper(keeper)
+    app.state.gatekeeper = Gatekeeper(registry)
     app.state.uploads = uploads or Uploads()
     app.include_router(reads)
     app.include_router(acts)

@@ -17,7 +17,8 @@ from flyball.control.admin.problems import MEDIA_TYPE
 from flyball.control.admin.uploads import Uploads
 from flyball.documents.names import NAME_PATTERN
 from flyball.errors import OverloadedError
-from flyball.registry.acts.interface import Acting, Actor
+from flyball.registry.acts.interface import Actor
+from flyball.registry.local import LocalRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,8 +79,8 @@ _MEANINGS = {
 }
 
 
-def _registry(request: Request) -> Acting:
-    registry: Acting = request.app.state.registry
+def _registry(request: Request) -> LocalRegistry:
+    registry: LocalRegistry = request.app.state.registry
     return registry
 
 
@@ -140,7 +141,7 @@ def one_of(most: int, what: str) -> Any:
     return Depends(held)
 
 
-Registry = Annotated[Acting, Depends(_registry)]
+Registry = Annotated[LocalRegistry, Depends(_registry)]
 Bodies = Annotated[Uploads, Depends(_uploads)]
 NameInPath = Annotated[str, Path(min_length=1, max_length=128, pattern=NAME_PATTERN, examples=["fraud"])]
 VersionInPath = Annotated[
