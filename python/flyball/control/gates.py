@@ -17,9 +17,9 @@ from flyball.native.models import prove
 from flyball.registry.acts.registry import Subject
 from flyball.registry.acts.rules import Gate
 from flyball.registry.packages.certified import reach
+from flyball.registry.packages.check import scan_package
 from flyball.registry.packages.deployment import served
 from flyball.registry.packages.meta import META, read_meta
-from flyball.registry.packages.scan import scan_package
 
 if TYPE_CHECKING:
     from flyball.registry.packages.deployment import PackageFolder, Served
@@ -49,15 +49,7 @@ def _signatures(subject: Subject, package: PackageFolder, shown: Served) -> Gate
 
     opened, version = subject.handle, subject.version
     references = opened.references(version)
-    digests = shown.digests
-    deployed = Deployed(
-        subject.name,
-        subject.environment,
-        shown.models,
-        decision=digests.document if digests else None,
-        policy=digests.policy if digests else None,
-        schema=digests.schema_ if digests else None,
-    )
+    deployed = Deployed(subject.name, subject.environment, shown.models, **shown.named)
     try:
         trust, now = opened.trust(), int(time.time())
         packages = [Package(one.ref, one.folder, _bundle(subject, one.ref)) for one in (package, *references.values())]

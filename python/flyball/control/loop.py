@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import threading
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from flyball.control.compile import Compiler, Snapshot
 from flyball.control.fetches import FETCHING, Fetches
@@ -87,9 +87,8 @@ class ControlLoop:
         proven, newest = state.proven(), state.newest()
         self.stands = State(proven, proven.without_registry(documents_of(newest)) if newest else {})
         self._refusals: dict[str, str] = {}
-        self._down: str | None = None
-        self._unkept: str | None = None
-        self._distrusted: str | None = None
+        self._logged: dict[str, str] = {}
+        """The problem of each kind that was logged last, and has not ended since."""
         self._woken, self._stopped = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -162,8 +161,7 @@ class ControlLoop:
     def tick(self, plane: Plane) -> None:
         """Look once, and do what is to be done. Raises what stands in the way."""
         self._carry_out(plane, step(self.stands, self._look()))
-        if self._down is not None:
-            self._down = None
+        if self._logged.pop("down", None):
             log("INFO", "registry reachable again", environment=self._environment)
 
     def _carry_out(self, plane: Plane, actions: list[Action]) -> None:
@@ -219,11 +217,9 @@ class ControlLoop:
         try:
             self.state.keep(self._bundle(keep.good), keep.taken)
         except (FlyballError, OSError) as error:
-            if self._unkept != str(error):
-                self._unkept = str(error)
-                log("ERROR", "last good snapshot not kept", reason=self._unkept)
+            self._log_once("unkept", "ERROR", "last good snapshot not kept", str(error))
         else:
-            self._unkept = None
+            self._logged.pop("unkept", None)
 
     def _registry(self) -> RegistryHandle:
         if self._opened is None:
@@ -249,11 +245,9 @@ class ControlLoop:
         except (RefusedError, UsageError) as error:
             if not self.state.trust_policy.is_file():
                 raise
-            if self._distrusted != error.message:
-                self._distrusted = error.message
-                log("ERROR", "trust policy not taken", reason=str(error))
+            self._log_once("distrusted", "ERROR", "trust policy not taken", str(error))
             return False
-        self._distrusted = None
+        self._logged.pop("distrusted", None)
         return taken
 
     def _check_anchor(self, opened: RegistryHandle) -> None:
@@ -299,8 +293,8 @@ class ControlLoop:
     def _publish(self, opened: RegistryHandle) -> None:
         """One event for each change of what the environment serves, by the first of its loops that has all of it."""
         stream, generation = publish_stream(self._environment), self.stands.generation
-        revision, known = opened.log.revision(stream), opened.tables.published(self._environment)
-        if self.stands.mendable or (known is not None and known.generation >= generation):
+        revision = opened.log.revision(stream)
+        if self.stands.mendable or opened.tables.published(self._environment) >= generation:
             return
         digest = digest_of(self.stands.compiled.bundle(self.state.folder, self._key).index)
         body = {"environment": self._environment, "generation": generation, "digest": digest}
@@ -308,10 +302,12 @@ class ControlLoop:
             opened.log.append(stream, revision, "published", body, actor=self._actor, authenticated="server")
 
     def _say_down(self, error: Exception) -> None:
-        """Once for each reason: a registry that is away for a night must not fill a disk."""
         if isinstance(error, UnavailableError) and self._opened is not None:
             self.stands.seen = -1  # what happened meanwhile is looked for when it is back
-        words = str(error)
-        if self._down != words:
-            self._down = words
-            log("WARN", "registry not followed, serving what was last good", reason=words)
+        self._log_once("down", "WARN", "registry not followed, serving what was last good", str(error))
+
+    def _log_once(self, kind: str, level: Literal["WARN", "ERROR"], message: str, reason: str) -> None:
+        """Log a problem once per reason: a registry that is down for a night must not fill a disk."""
+        if self._logged.get(kind) != reason:
+            self._logged[kind] = reason
+            log(level, message, reason=reason)

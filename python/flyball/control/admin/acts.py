@@ -6,7 +6,8 @@ Private keys do not come here: `sign` and `approve` take what was signed elsewhe
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
@@ -24,30 +25,35 @@ from flyball.control.admin.bodies import (
     VersionBody,
 )
 from flyball.control.admin.context import Bodies, NameInPath, Registry, one_of, problems
-from flyball.control.admin.reads import BUNDLE_TYPE, Versions
+from flyball.control.admin.reads import Versions
 from flyball.registry.acts.interface import Candidate
 from flyball.registry.packages import tar
+from flyball.registry.remote.registry import BUNDLE_TYPE
 from flyball.registry.views import ReceiptView
+
+_Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
 acts = APIRouter(prefix="/v1", tags=["acts"], route_class=ActRoute)
 
 _NAMED = "/registry/{name}/"
-_REFUSED = problems(400, 404, 408, 409, 413)
-_UPLOAD_REFUSED = problems(404, 408, 409, 413, 415)
 _Reason = Annotated[str, Query(max_length=4096, description="why, for whoever reads the history later")]
 
 
-@acts.post(
+def _act(path: str, summary: str) -> Callable[[_Handler], _Handler]:
+    return acts.post(path, responses=problems(400, 404, 408, 409, 413), summary=summary)
+
+
+def _upload(path: str, summary: str, media_type: str, description: str) -> Callable[[_Handler], _Handler]:
+    content = {media_type: {"schema": {"type": "string", "format": "binary"}}}
+    body = {"requestBody": {"required": True, "description": description, "content": content}}
+    return acts.post(path, responses=problems(404, 408, 409, 413, 415), summary=summary, openapi_extra=body)
+
+
+@_upload(
     _NAMED + "register",
-    responses=_UPLOAD_REFUSED,
-    summary="Register a package as the next version",
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "description": "a tar of the package's folder: plain files, meta.json among them",
-            "content": {tar.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
-        }
-    },
+    "Register a package as the next version",
+    tar.MEDIA_TYPE,
+    "a tar of the package's folder: plain files, meta.json among them",
 )
 async def register(  # noqa: PLR0917 - FastAPI reads a route's parts from its parameters
     request: Request,
@@ -68,18 +74,7 @@ async def register(  # noqa: PLR0917 - FastAPI reads a route's parts from its pa
         return await run_in_threadpool(kept)
 
 
-@acts.post(
-    "/import",
-    responses=_UPLOAD_REFUSED,
-    summary="Import a version from a signed file",
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "description": "a file that `flyball registry export` wrote",
-            "content": {BUNDLE_TYPE: {"schema": {"type": "string", "format": "binary"}}},
-        }
-    },
-)
+@_upload("/import", "Import a version from a signed file", BUNDLE_TYPE, "a file that `flyball registry export` wrote")
 async def import_file(
     request: Request,
     registry: Registry,
@@ -93,27 +88,27 @@ async def import_file(
     return Versions(versions=taken)
 
 
-@acts.post(_NAMED + "sign", responses=_REFUSED, summary="Hand over the signatures of a version")
+@_act(_NAMED + "sign", "Hand over the signatures of a version")
 def sign(registry: Registry, name: NameInPath, body: SignBody, actor: Asking) -> ReceiptView:
     """Both were made where the key is; both are verified here against the trust policy and the files that are kept."""
     bundle, release = json.dumps(body.bundle).encode(), json.dumps(body.release).encode()
     return registry.sign(f"{name}@{body.version}", bundle=bundle, release=release, actor=actor, reason=body.reason)
 
 
-@acts.post(_NAMED + "approve", responses=_REFUSED, summary="Approve a version")
+@_act(_NAMED + "approve", "Approve a version")
 def approve(registry: Registry, name: NameInPath, body: ApproveBody, actor: Asking) -> ReceiptView:
     """Takes an approver's own signature over the release. The author of a version cannot approve it."""
     ref = f"{name}@{body.version}"
     return registry.approve(ref, signature=body.signature, key=body.key, actor=actor, reason=body.reason)
 
 
-@acts.post(_NAMED + "reject", responses=_REFUSED, summary="Reject a version")
+@_act(_NAMED + "reject", "Reject a version")
 def reject(registry: Registry, name: NameInPath, body: ReasonedBody, actor: Asking) -> ReceiptView:
     """It is placed nowhere from then on; its author may sign it again once what was wrong is settled."""
     return registry.reject(f"{name}@{body.version}", actor=actor, reason=body.reason)
 
 
-@acts.post(_NAMED + "promote", responses=_REFUSED, summary="Place a version in an environment")
+@_act(_NAMED + "promote", "Place a version in an environment")
 def promote(
     registry: Registry,
     name: NameInPath,
@@ -133,31 +128,31 @@ def promote(
     )
 
 
-@acts.post(_NAMED + "rollback", responses=_REFUSED, summary="Put back what was served before")
+@_act(_NAMED + "rollback", "Put back what was served before")
 def rollback(registry: Registry, name: NameInPath, body: RollbackBody, actor: Asking) -> ReceiptView:
     """One event. Servers keep the version before warm, so that it answers again within a second."""
     return registry.rollback(name, body.environment, actor=actor, reason=body.reason, to=body.to)
 
 
-@acts.post(_NAMED + "alias", responses=_REFUSED, summary="Move an alias")
+@_act(_NAMED + "alias", "Move an alias")
 def alias(registry: Registry, name: NameInPath, body: AliasBody, actor: Asking) -> ReceiptView:
     """Its history is kept. Names of environments are not aliases: what is placed there is promoted."""
     return registry.alias(name, body.alias, body.version, actor=actor, reason=body.reason)
 
 
-@acts.post(_NAMED + "revoke", responses=_REFUSED, summary="Take a version back for good")
+@_act(_NAMED + "revoke", "Take a version back for good")
 def revoke(registry: Registry, name: NameInPath, body: RevokeBody, actor: Asking) -> ReceiptView:
     """Nothing serves it again. Where it serves now, `stop` must say that this is meant."""
     return registry.revoke(f"{name}@{body.version}", actor=actor, reason=body.reason, stop=body.stop)
 
 
-@acts.post(_NAMED + "retire", responses=_REFUSED, summary="End a version that nothing serves")
+@_act(_NAMED + "retire", "End a version that nothing serves")
 def retire(registry: Registry, name: NameInPath, body: VersionBody, actor: Asking) -> ReceiptView:
     """Its history stays."""
     return registry.retire(f"{name}@{body.version}", actor=actor, reason=body.reason)
 
 
-@acts.post("/nodes/forget", responses=_REFUSED, summary="Forget a server that is gone")
+@_act("/nodes/forget", "Forget a server that is gone")
 def forget(registry: Registry, body: ForgetBody, actor: Asking) -> ReceiptView:
     """One that was not heard of for five minutes. What it served while it was there stays in the history."""
     return registry.forget(body.node, actor=actor, reason=body.reason)

@@ -6,9 +6,10 @@ Each asks the registry one thing; every key may ask, but for the whole log and i
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import FileResponse, Response
@@ -42,14 +43,23 @@ from flyball.registry.views import (
 )
 
 PAGE_MAX = 1000
-BUNDLE_TYPE = "application/vnd.flyball.bundle.v1+tar"
 _SEQUENCE_MAX = 2**53
 _NUMBER_MAX = 2**31 - 1
+
+_Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
 reads = APIRouter(prefix="/v1", tags=["questions"])
 
 _Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="at most so many")]
 _OneName = Annotated[str | None, Query(min_length=1, max_length=128, pattern=NAME_PATTERN, description="of one name only")]
+
+
+def _question(
+    path: str, summary: str, *statuses: int, act: str = "read", answer: dict[str, Any] | None = None, **more: Any
+) -> Callable[[_Handler], _Handler]:
+    """The decorator of a route that a role may ask; `answer` describes a 200 that is no JSON model."""
+    responses = problems(*statuses) | ({200: answer} if answer else {})
+    return reads.get(path, responses=responses, dependencies=[may(act)], summary=summary, **more)
 
 
 class Names(BaseModel):
@@ -83,13 +93,13 @@ def whoami(actor: Annotated[Actor, Depends(admitted("read"))]) -> Caller:
     return Caller(name=actor.name, roles=sorted(actor.roles))
 
 
-@reads.get("/head", responses=problems(), dependencies=[may("read")], summary="The last event")
+@_question("/head", "The last event")
 def head(registry: Registry) -> Head:
     """Keep it elsewhere: whoever has it can tell later whether the log was changed or cut off."""
     return registry.head()
 
 
-@reads.get("/registry", responses=problems(), dependencies=[may("read")], summary="The names that there are")
+@_question("/registry", "The names that there are")
 def names(
     registry: Registry,
     after: Annotated[str | None, Query(max_length=128, pattern=NAME_PATTERN, description="names behind this one")] = None,
@@ -99,7 +109,7 @@ def names(
     return Names(names=registry.names(after=after, limit=limit))
 
 
-@reads.get("/registry/{name}", responses=problems(404), dependencies=[may("read")], summary="The versions of a name")
+@_question("/registry/{name}", "The versions of a name", 404)
 def versions(
     registry: Registry,
     name: NameInPath,
@@ -110,57 +120,44 @@ def versions(
     return Versions(versions=registry.versions(name, before=before, limit=limit))
 
 
-def _documents() -> dict[int | str, dict[str, Any]]:
-    """A signed document is answered as its bytes are: the schema says no more than that it is an object."""
-    shown = {"description": "the document", "content": {"application/json": {"schema": {"type": "object"}}}}
-    return {200: shown, **problems(404)}
-
-
+# A signed document is answered as its exact bytes, so the schema says only that it is an object.
+_DOCUMENT: Any = {
+    "answer": {"description": "the document", "content": {"application/json": {"schema": {"type": "object"}}}},
+    "response_class": Response,
+}
 _VERSION = "/registry/{name}/versions/{version}"
 
 
-@reads.get(_VERSION, responses=problems(404), dependencies=[may("read")], summary="One version")
+@_question(_VERSION, "One version", 404)
 def version(registry: Registry, name: NameInPath, version: VersionInPath) -> VersionDetail:
     """With its card, its files and their digests: everything that a signer or an approver should look at."""
     return registry.show(f"{name}@{version}")
 
 
-@reads.get(
-    _VERSION + "/release",
-    responses=_documents(),
-    dependencies=[may("read")],
-    response_class=Response,
-    summary="The release statement of a version",
-)
+@_question(_VERSION + "/release", "The release statement of a version", 404, **_DOCUMENT)
 def release(registry: Registry, name: NameInPath, version: VersionInPath) -> Response:
     """A DSSE envelope. Approvers sign its payload where their key is, and send the signature to `approve`."""
     return Response(registry.release(f"{name}@{version}"), media_type="application/json")
 
 
-@reads.get(_VERSION + "/statement", responses=problems(404), dependencies=[may("read")], summary="What a release must say")
+@_question(_VERSION + "/statement", "What a release must say", 404)
 def statement(registry: Registry, name: NameInPath, version: VersionInPath) -> StatementView:
     """For signers: they add where and how long it may serve, and sign where their key is."""
     return registry.statement(f"{name}@{version}")
 
 
-@reads.get(
-    _VERSION + "/bundle",
-    responses=_documents(),
-    dependencies=[may("read")],
-    response_class=Response,
-    summary="The signature over a version's files",
-)
+@_question(_VERSION + "/bundle", "The signature over a version's files", 404, **_DOCUMENT)
 def bundle(registry: Registry, name: NameInPath, version: VersionInPath) -> Response:
     """An OpenSSF Model Signing bundle, which the public `model-signing` tool reads, too."""
     return Response(registry.bundle(f"{name}@{version}"), media_type="application/json")
 
 
-@reads.get(
+@_question(
     _VERSION + "/package",
-    responses={200: {"description": "the files", "content": {tar.MEDIA_TYPE: {}}}, **problems(404)},
-    dependencies=[may("read")],
+    "The files of a version",
+    404,
+    answer={"description": "the files", "content": {tar.MEDIA_TYPE: {}}},
     response_class=FileResponse,
-    summary="The files of a version",
 )
 def package(registry: Registry, bodies: Bodies, name: NameInPath, version: VersionInPath) -> FileResponse:
     """A plain tar, without owners and times; `flyball registry fetch` verifies every byte of it."""
@@ -176,7 +173,7 @@ def package(registry: Registry, bodies: Bodies, name: NameInPath, version: Versi
     return FileResponse(out, media_type=tar.MEDIA_TYPE, background=BackgroundTask(made.cleanup))
 
 
-@reads.get("/registry/{name}/history", responses=problems(404), dependencies=[may("read")], summary="Who did what, and why")
+@_question("/registry/{name}/history", "Who did what, and why", 404)
 def history(
     registry: Registry,
     name: NameInPath,
@@ -187,7 +184,7 @@ def history(
     return Events(events=registry.history(name, after=after, limit=limit))
 
 
-@reads.get("/events", responses=problems(), dependencies=[may("events")], summary="The whole log")
+@_question("/events", "The whole log", act="events")
 def events(
     registry: Registry,
     after: Annotated[int, Query(ge=0, le=_SEQUENCE_MAX, description="events behind this sequence number")] = 0,
@@ -197,7 +194,7 @@ def events(
     return Events(events=registry.history(None, after=after, limit=limit))
 
 
-@reads.get("/at", responses=problems(404), dependencies=[may("read")], summary="What served at a moment")
+@_question("/at", "What served at a moment", 404)
 def at(
     registry: Registry,
     time: Annotated[
@@ -210,15 +207,13 @@ def at(
     return registry.at(time, name)
 
 
-@reads.get("/status", responses=problems(404), dependencies=[may("read")], summary="Where everything stands")
+@_question("/status", "Where everything stands", 404)
 def status(registry: Registry, name: _OneName = None) -> StatusView:
     """What is placed where, what the servers say that they serve, and which versions wait for people."""
     return registry.status(name)
 
 
-@reads.get(
-    "/verify", responses=problems(), dependencies=[may("verify")], summary="Whether the registry is as it was written"
-)
+@_question("/verify", "Whether the registry is as it was written", act="verify")
 def verify(
     registry: Registry,
     _: Annotated[None, one_of(2, "checks of the whole log")],
