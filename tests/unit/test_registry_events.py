@@ -88,7 +88,7 @@ def test_several_events_are_kept_together_or_not_at_all(log, database):
     with pytest.raises(RegistryConflictError):
         log.append_all(drafts)
     assert log.head() == head
-    assert [row.name for row in Projections(database).names()] == ["fraud"]
+    assert [row.name for row in Projections(database).newest()] == ["fraud"]
 
 
 def test_a_clock_that_is_set_back_never_puts_an_event_before_its_forerunner(database):

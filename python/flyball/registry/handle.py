@@ -9,7 +9,9 @@ import base64
 import re
 import threading
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
+
+from sqlalchemy import delete, insert, select
 
 from flyball.artifacts.packages import fetch_package
 from flyball.artifacts.stores import open_store
@@ -22,12 +24,14 @@ from flyball.registry.home import Home
 from flyball.registry.tables.database import Database
 from flyball.registry.tables.nodes import Nodes
 from flyball.registry.tables.projections import Projections
+from flyball.registry.tables.schema import trust_serial
 from flyball.registry.tables.timeline import Timeline
-from flyball.registry.tables.trust_serial import TrustSerial
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from sqlalchemy import Connection
 
     from flyball.artifacts.blobs import Store
     from flyball.registry.events.state import Version
@@ -42,7 +46,6 @@ class RegistryHandle:
         self.home, self.database, self.store = home, database, store
         self.log, self.tables = EventLog(database), Projections(database)
         self.timeline, self.nodes = Timeline(database), Nodes(database, self.log)
-        self._trust_serial = TrustSerial(database)
         self._states: dict[str, NameState] = {}
         self._lock = threading.Lock()
 
@@ -120,7 +123,10 @@ class RegistryHandle:
         """The trust policy of this home, verified, for an act: no older one is taken after it."""
         trust, highest = self._policy()
         if trust.policy.serial > highest:
-            self._trust_serial.take(trust.policy.serial)
+            with self.database.writing() as connection:
+                if _highest_serial(connection) < trust.policy.serial:
+                    connection.execute(delete(trust_serial))
+                    connection.execute(insert(trust_serial).values(id=1, serial=trust.policy.serial))
         return trust
 
     def trust_if_readable(self) -> Trust | None:
@@ -141,7 +147,8 @@ class RegistryHandle:
                 code="no_trust",
                 next_step=_no_trust(self.home),
             )
-        highest = self._trust_serial.highest()
+        with self.database.reading() as connection:
+            highest = _highest_serial(connection)
         policy, roots = self.home.trust.read_bytes(), load_publics(self.home.trust_root)
         return Trust(policy, roots, int(time.time()), highest), highest
 
@@ -164,6 +171,15 @@ class RegistryHandle:
             found[f"{reference.name}@{reference.version}"] = self.folder(reference.name, other)
         return found
 
+    def statement(self, name: str, version: Version) -> tuple[dict[str, Any], dict[str, str]]:
+        """The release predicate without author, environments and window; and its subjects, NAME@N to root, its own first."""
+        from flyball.registry.packages.deployment import served
+
+        package, references = self.folder(name, version), self.references(version)
+        shown = served(package, references)
+        predicate = {"name": name, "version": version.number, "tier": version.tier, "models": shown.models, **shown.named}
+        return predicate, {package.ref: package.root, **{ref: other.root for ref, other in references.items()}}
+
     def release(self, version: Version) -> bytes | None:
         """The release with the signatures of those who approved it; none: it is not signed."""
         from flyball.signing.dsse import Signature
@@ -175,6 +191,14 @@ class RegistryHandle:
         for approval in version.approvals:
             envelope = attach(envelope, Signature(approval.key, base64.b64decode(approval.signature)))
         return envelope
+
+
+def _highest_serial(connection: Connection) -> int:
+    """The highest trust policy serial that an act used: it outlives processes and the policy's own file.
+
+    Without it, whoever can write that file could restore an old policy, and with it revoked keys.
+    """
+    return connection.execute(select(trust_serial.c.serial)).scalar() or 0
 
 
 def _no_trust(home: Home) -> str:

@@ -14,7 +14,7 @@ from flyball.artifacts.packages import fetch_package
 from flyball.errors import ForbiddenError, NotFoundError, RegistryConflictError, RegistryRefusedError, UsageError
 from flyball.registry.acts.interface import ROLES, ROLES_OF
 from flyball.registry.acts.registry import Registry
-from flyball.registry.events.event import KEYS_STREAM, time_of
+from flyball.registry.events.event import KEYS_STREAM
 from flyball.registry.reads import version_view
 from flyball.registry.views import StatementView, VersionDetail, VersionView
 
@@ -33,14 +33,12 @@ _KEY_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
 
 class LocalRegistry(Registry):
-    """Everything of `Acting`, and what works only where the registry is."""
+    """All questions and acts, and the owner's work that needs the registry's own machine."""
 
     def statement(self, ref: str) -> StatementView:
         """What a release of the version must say."""
-        from flyball.registry.acts.release_statement import statement
-
         state, version = self.handle.find(ref)
-        said, subjects = statement(self.handle, state.name, version)
+        said, subjects = self.handle.statement(state.name, version)
         return StatementView.model_validate({**said, "subjects": subjects})
 
     def bundle(self, ref: str) -> bytes:
@@ -74,10 +72,7 @@ class LocalRegistry(Registry):
 
     def keys(self) -> list[ApiKey]:
         """The API keys that are valid now."""
-        from flyball.registry.acts.api_keys import ApiKey
-
-        rows = [row for row in self.handle.tables.api_keys() if row.removed_at is None]
-        return [ApiKey(row.name, frozenset(row.roles), row.sha256, time_of(row.added_at), row.added_by) for row in rows]
+        return self.handle.tables.api_keys()
 
     def add_key(self, name: str, roles: Sequence[str], *, actor: Actor, reason: str = "") -> str:
         """Makes a key and gives it, this once; only its hash is kept."""

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from flyball.artifacts.packages import read_package
 from flyball.errors import FlyballError
 from flyball.registry.acts.expiry import endings
-from flyball.registry.events.event import time_of
+from flyball.registry.events.event import hashed, time_of
 from flyball.registry.events.fold import ALIAS, CANDIDATE, CHAMPION
 from flyball.registry.events.log import now_us
 from flyball.registry.tables.nodes import GONE_US, NodeReport
@@ -301,19 +301,7 @@ def _unsound(store: Store, digest: str, *, quick: bool) -> str | None:
 
 def event_view(event: Event) -> EventView:
     """An event as readers get it."""
-    return EventView(
-        sequence=event.sequence,
-        name=event.name,
-        revision=event.revision,
-        kind=event.kind,
-        at=event.when,
-        actor=event.actor,
-        authenticated=event.authenticated,
-        reason=event.reason,
-        body=event.body,
-        previous=event.previous,
-        hash=event.hash,
-    )
+    return EventView.model_validate({**hashed(event), "at": event.when, "hash": event.hash})
 
 
 def version_view(state: NameState, version: Version, approval_rules: ApprovalRules) -> VersionView:

@@ -17,7 +17,6 @@ from flyball.artifacts.blobs import digest_of
 from flyball.artifacts.folder_store import FolderStore
 from flyball.artifacts.packages import fetch_package, put_package, read_package
 from flyball.errors import RegistryConflictError, RegistryRefusedError
-from flyball.registry.acts.signatures import transfer_envelope
 from flyball.registry.events.event import Draft
 from flyball.registry.packages.check import check_package
 from flyball.registry.packages.deployment import PackageFolder
@@ -56,7 +55,7 @@ def export(registry: Acting, ref: str, out: Path, key: PrivateKey) -> Transfer:
             out,
             list(carried.values()),
             created=now_text(),
-            sign=lambda said: transfer_envelope(transfer.PAYLOAD_TYPE, said, key),
+            sign=lambda said: dsse.sign(transfer.PAYLOAD_TYPE, said, key).text(),
         )
 
 
@@ -183,15 +182,7 @@ class _Judge:
 
     def _check_released(self, version: CarriedVersion, data: bytes, meta: Meta, served: Served) -> None:
         """The release is of this package, as `sign` holds signers to it."""
-        found = served.digests
-        deployed = Deployed(
-            version.name,
-            self._here_of(version, data),
-            served.models,
-            decision=found.document if found else None,
-            policy=found.policy if found else None,
-            schema=found.schema_ if found else None,
-        )
+        deployed = Deployed(version.name, self._here_of(version, data), served.models, **served.named)
         stated = self._trust.admit(deployed, data, [], self._now).statement
         ref = f"{version.name}@{version.version}"
         asked = {f"{one.name}@{one.version}": one.root for one in meta.references}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -16,6 +16,16 @@ from flyball.registry.acts.interface import Authenticated
 
 State = Literal["registered", "signed", "approved", "rejected", "revoked", "retired"]
 Tier = Literal["low", "standard", "high"]
+
+
+_Authenticated = Annotated[
+    Authenticated,
+    Field(
+        description="how the actor is known: by the signing key, an API key, the user of the machine, the server itself, or"
+        " not at all",
+        examples=["key"],
+    ),
+]
 
 
 class View(BaseModel):
@@ -40,11 +50,7 @@ class EventView(View):
     kind: str = Field(description="what happened", examples=["promoted"])
     at: datetime = Field(description="when, in UTC")
     actor: str = Field(description="who did it", examples=["ada"])
-    authenticated: Authenticated = Field(
-        description="how the actor is known: by the signing key, an API key, the user of the machine, the server itself, or"
-        " not at all",
-        examples=["key"],
-    )
+    authenticated: _Authenticated
     reason: str = Field(description="why, in the actor's words", examples=["quarterly refit"])
     body: dict[str, Any] = Field(
         description="what the kind of event says", examples=[{"version": 7, "environment": "production"}]
@@ -150,11 +156,7 @@ class PlacementView(View):
     candidate: CandidateView | None
     since: datetime
     actor: str = Field(examples=["ada"])
-    authenticated: Authenticated = Field(
-        description="how the actor is known: by the signing key, an API key, the user of the machine, the server itself, or"
-        " not at all",
-        examples=["key"],
-    )
+    authenticated: _Authenticated
     reason: str
     approvers: list[str] = Field(description="who had approved it", examples=[["grace", "barbara"]])
     served_by: list[str] = Field(description="servers that said that they answer with this version", examples=[["web-1"]])

@@ -36,10 +36,6 @@ class Envelope:
     payload: bytes
     signatures: tuple[Signature, ...]
 
-    def signed_bytes(self) -> bytes:
-        """What the signatures are over."""
-        return pae(self.payload_type, self.payload)
-
     def with_signature(self, signature: Signature) -> Envelope:
         """The same payload with one signature more."""
         return replace(self, signatures=(*self.signatures, signature))

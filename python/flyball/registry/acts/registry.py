@@ -252,15 +252,13 @@ class Registry(Reading):
     def _check_name(self, name: str) -> None:
         if not is_name(name):
             raise RegistryRefusedError(f"{name!r} cannot be a name", next_step=NAME_WORDS)
-        for row in self.handle.tables.names():
-            if row.folded == name.lower() and row.name != name:
-                raise RegistryRefusedError(
-                    f"there is {row.name} already, which differs only in case", next_step=f"register it as {row.name}"
-                )
+        if other := self.handle.log.other_spelling(name):
+            raise RegistryRefusedError(
+                f"there is {other} already, which differs only in case", next_step=f"register it as {other}"
+            )
 
     def _signer(self, name: str, version: Version, bundle: bytes, release: bytes) -> dict[str, Any]:
         """The key and the release's end, once both signatures hold and the release says what this version is."""
-        from flyball.registry.acts.release_statement import statement
         from flyball.signing.reasons import Reason, refused
         from flyball.signing.release import read_release
         from flyball.signing.strict import seconds
@@ -272,7 +270,7 @@ class Registry(Reading):
         trust.package(bundle, now, self.handle.folder(name, version).folder)  # a root says nothing about names
         author = trust.signers("release", release, now)[0]
         stated = read_release(release)
-        predicate, subjects = statement(self.handle, name, version)
+        predicate, subjects = self.handle.statement(name, version)
         said = stated.predicate.model_dump(by_alias=True)
         signer = json.loads(bundle)["verificationMaterial"]["publicKey"]["hint"]
         for part, wanted in {**predicate, "author": signer}.items():

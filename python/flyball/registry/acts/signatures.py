@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flyball.errors import UsageError
-from flyball.signing import dsse, keys, oms
+from flyball.signing import keys, oms
 from flyball.signing import release as releases
 from flyball.signing.manifest import Manifest, manifest_of
 from flyball.signing.reasons import Reason, refused
@@ -72,11 +72,6 @@ def check_same(version: VersionDetail, folder: Path) -> None:
                 f"{name} is not the same in {folder} and in {version.name}@{version.number}: nothing was signed",
                 next_step=f"flyball registry show {version.name}@{version.number}",
             )
-
-
-def transfer_envelope(payload_type: str, said: bytes, key: keys.PrivateKey) -> bytes:
-    """The envelope over what a bundle file says of itself."""
-    return dsse.sign(payload_type, said, key).text()
 
 
 def _manifest(version: VersionDetail) -> Manifest:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -89,6 +89,9 @@ class Event:
         return {**hashed(self), "at": text_of(self.at), "at_us": self.at, "hash": self.hash}
 
 
+_HASHED = [one.name for one in fields(Event) if one.name != "hash"]
+
+
 def sealed(draft: Draft, *, sequence: int, revision: int, at: int, previous: str) -> Event:
     """The event that a draft becomes at its place in the chain."""
     # Read back from its text: what is kept is what is hashed, whatever the caller does with the body afterwards.
@@ -106,18 +109,7 @@ def hash_of(event: Event) -> str:
 
 def hashed(event: Event) -> dict[str, Any]:
     """What the hash is over: everything but itself."""
-    return {
-        "sequence": event.sequence,
-        "name": event.name,
-        "revision": event.revision,
-        "kind": event.kind,
-        "at": event.at,
-        "actor": event.actor,
-        "authenticated": event.authenticated,
-        "reason": event.reason,
-        "body": event.body,
-        "previous": event.previous,
-    }
+    return {name: getattr(event, name) for name in _HASHED}
 
 
 def canonical(document: object) -> str:

@@ -5,19 +5,13 @@ Events are read for ever, so a body may gain optional keys and never lose one. M
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from flyball.documents.faults import Allowed, faults_of
 from flyball.documents.field_types import Name
 from flyball.errors import RegistryRefusedError
-
-Kind = Literal[
-    "registered", "signed", "approved", "rejected", "promoted", "rolled_back", "aliased", "revoked", "retired",
-    "imported", "refused", "key_added", "key_removed", "published", "acknowledged", "forgotten",
-]  # fmt: skip
-KINDS: tuple[Kind, ...] = get_args(Kind)
 
 Tier = Literal["low", "standard", "high"]
 Role = Literal["reader", "deployer", "approver", "auditor"]
@@ -272,7 +266,7 @@ def read_body(kind: str, body: object) -> Body:
     """The body as its kind declares it; raises with all faults."""
     model = BODIES.get(kind)
     if model is None:
-        raise RegistryRefusedError(f"there is no event of kind {kind!r}", next_step=f"kinds are {', '.join(KINDS)}")
+        raise RegistryRefusedError(f"there is no event of kind {kind!r}", next_step=f"kinds are {', '.join(BODIES)}")
     try:
         return model.model_validate(body)
     except ValidationError as error:

@@ -125,6 +125,11 @@ class EventLog:
         asked = select(events).where(events.c.name == name, events.c.revision > after_revision)
         return self._read(asked.where(events.c.sequence > after).order_by(events.c.revision), limit)
 
+    def other_spelling(self, name: str) -> str | None:
+        """A registered name that differs from this one only in case: both would be one folder on some disks."""
+        with self._database.reading() as connection:
+            return _other_spelling(connection, name)
+
     def latest(self, name: str, limit: int = 100) -> list[Event]:
         """The newest events of a name, newest first."""
         return self._read(select(events).where(events.c.name == name).order_by(events.c.revision.desc()), limit)
@@ -209,10 +214,12 @@ def _expect(connection: Connection, draft: Draft, revision: int) -> None:
         )
 
 
+def _other_spelling(connection: Connection, name: str) -> str | None:
+    return connection.execute(select(names.c.name).where(names.c.folded == name.lower(), names.c.name != name)).scalar()
+
+
 def _alone(connection: Connection, name: str) -> None:
-    """Refuse a new name that another one differs from only in case: both would be one folder on some disks."""
-    other = connection.execute(select(names.c.name).where(names.c.folded == name.lower(), names.c.name != name)).scalar()
-    if other is not None:
+    if other := _other_spelling(connection, name):
         raise RegistryConflictError(
             f"{name} differs only in case from {other}, which is there", next_step=f"register it as {other}"
         )

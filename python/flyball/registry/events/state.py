@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from flyball.registry.events.fold import ALIAS, CANDIDATE, CHAMPION, Change, End, Put, Void, effects
+from flyball.registry.events.kinds import Reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,16 +21,6 @@ if TYPE_CHECKING:
     from flyball.registry.events.fold import Row
 
 VersionStanding = Literal["registered", "signed", "approved", "rejected", "revoked", "retired"]
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A model of another version that a decision asks."""
-
-    model: str
-    name: str
-    version: int
-    root: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from sqlalchemy import select
 from flyball.errors import FlyballError
 from flyball.registry.events.event import GENESIS, Event, Head, canonical, hash_of
 from flyball.registry.events.fold import Fold
-from flyball.registry.events.kinds import KINDS
+from flyball.registry.events.kinds import BODIES
 from flyball.registry.events.log import stored
 from flyball.registry.tables import schema
 
@@ -138,7 +138,7 @@ class _Walk:
             self._revisions[row.name] = row.revision
         if row.at < self._at:
             self.verdict.add(where, "lies before the one that it follows")
-        if row.kind not in KINDS:
+        if row.kind not in BODIES:
             self.verdict.add(where, f"is of kind {row.kind!r}, which does not exist")
 
     def _folded(self, event: Event, where: str) -> None:

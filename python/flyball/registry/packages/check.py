@@ -8,12 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flyball.errors import RegistryRefusedError
+from flyball.native.models import scan_model
 from flyball.registry.packages.deployment import PackageFolder, Served, served
 from flyball.registry.packages.meta import META, Meta, read_meta
-from flyball.registry.packages.scan import scan_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
+
+_BRING_CODE = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".bin.gz", ".h5", ".keras")
 
 
 def check_package(package: PackageFolder, resolve: Callable[[str], PackageFolder]) -> tuple[Meta, Served]:
@@ -33,3 +36,16 @@ def check_package(package: PackageFolder, resolve: Callable[[str], PackageFolder
         if found.root != reference.root:
             raise RegistryRefusedError(f"{ref} has the root {found.root}, and {META} says {reference.root}")
     return meta, served(package, references)
+
+
+def scan_package(folder: Path) -> int:
+    """Scan every ONNX file and refuse files that contain code; returns the number of ONNX files.
+
+    Done before a package gets a number, and again before each promotion.
+    """
+    models = 0
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name.lower().endswith((".onnx", *_BRING_CODE)):
+            scan_model(path)  # the error says what the file is, and how to convert it
+            models += 1
+    return models

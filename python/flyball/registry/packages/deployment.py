@@ -62,6 +62,16 @@ class Served:
     digests: DecisionDigests | None
 
     @property
+    def named(self) -> dict[str, str | None]:
+        """The digests of decision, policy and schema, as a release names them; none for a plain model."""
+        found = self.digests
+        return {
+            "decision": found.document if found else None,
+            "policy": found.policy if found else None,
+            "schema": found.schema_ if found else None,
+        }
+
+    @property
     def models(self) -> dict[str, str]:
         """As a release names them: versions to digests."""
         artifacts = {one["version"]: one["artifact"] for one in self.versions}

@@ -165,13 +165,7 @@ class _Decision:
     def _place(self, path: str) -> str:
         """Where it was, seen from the decision; what lay outside, or has a name that is taken, gets a folder of its own."""
         plain = posixpath.normpath(path)
-        outside = plain.startswith(("/", "..")) or PurePosixPath(plain).parts[0] in (
-            META,
-            DECISION,
-            SAMPLES,
-            PROFILE,
-            CERTIFICATE,
-        )
+        outside = plain.startswith(("/", "..")) or PurePosixPath(plain).parts[0] in _OWN_NAMES
         if not outside and (self._path.parent == self._target or not (self._target / plain).exists()):
             return plain
         folder = f"{_ELSEWHERE}/{len(self._brought)}"  # one for each: external data of two models may share a name

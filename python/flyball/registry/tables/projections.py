@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import and_, case, delete, insert, select, tuple_, update
 from sqlalchemy.dialects import sqlite
 
-from flyball.errors import RegistryRefusedError
+from flyball.registry.acts.api_keys import ApiKey
+from flyball.registry.events.event import time_of
 from flyball.registry.events.fold import CANDIDATE, CHAMPION, KEYS, Change, End, Fold, Put, Void, effects
 from flyball.registry.tables import schema
 
@@ -32,6 +33,7 @@ _BATCH = 5_000
 _ASKED_AT_ONCE = 1_000
 
 
+# The rows' classes have the columns in the tables' order: lists are long, and names cost more than values. A test compares.
 @dataclass(frozen=True, slots=True)
 class Version:
     """A version as it stands now. `state` is what last happened to it: registered, signed, rejected, retired, revoked."""
@@ -44,7 +46,7 @@ class Version:
     kind: str
     tier: str
     author: str
-    references: list[dict[str, Any]]
+    references: str
     state: str
     state_seq: int
     registered_seq: int
@@ -118,40 +120,6 @@ class Confirmation(NamedTuple):
     serving_since: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class NameRow:
-    """A name: its newest version, and when that was registered."""
-
-    name: str
-    folded: str
-    latest: int
-    changed_seq: int
-    changed_at: int
-
-
-@dataclass(frozen=True, slots=True)
-class ApiKey:
-    """Who may call the admin API; `removed_at` is set once it is no longer taken."""
-
-    name: str
-    sha256: str
-    roles: list[str]
-    added_at: int
-    added_by: str
-    removed_at: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """The newest snapshot of an environment that was given to the data plane."""
-
-    environment: str
-    generation: int
-    digest: str
-    sequence: int
-    at: int
-
-
 def apply(connection: Connection, event: Event) -> None:
     """Write what an event changes."""
     for effect in effects(event):
@@ -202,24 +170,10 @@ class Projections:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def names(self) -> list[NameRow]:
-        """Every name, sorted."""
-        return [NameRow(*row) for row in self._all(select(schema.names).order_by(schema.names.c.name))]
-
-    def versions(self, name: str | None = None) -> list[Version]:
-        """Every version, or those of a name, newest first within a name."""
+    def versions(self) -> list[Version]:
+        """Every version, by name and newest first."""
         table = schema.versions
-        asked = select(table).order_by(table.c.name, table.c.number.desc())
-        return [_version(row) for row in self._all(asked if name is None else asked.where(table.c.name == name))]
-
-    def version(self, name: str, number: int) -> Version:
-        """One version; refused where there is none."""
-        asked = select(schema.versions).filter_by(name=name, number=number)
-        if found := self._all(asked):
-            return _version(found[0])
-        raise RegistryRefusedError(
-            f"the registry has no {name}@{number}", code="version_not_found", next_step=f"flyball registry show {name}"
-        )
+        return [Version(*row) for row in self._all(select(table).order_by(table.c.name, table.c.number.desc()))]
 
     def revoked(self) -> frozenset[tuple[str, int]]:
         """Name and number of every revoked version."""
@@ -237,7 +191,7 @@ class Projections:
             asked = asked.where(names.c.name == name)
         if states:
             asked = asked.where(table.c.state.in_(states))
-        return [_version(row) for row in self._all(asked.limit(max(0, limit)))]
+        return [Version(*row) for row in self._all(asked.limit(max(0, limit)))]
 
     def approvals_of(self, versions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], list[Approval]]:
         """The approvals of these versions that count, oldest first, in one question for each thousand."""
@@ -256,7 +210,7 @@ class Projections:
         table, found = schema.approvals, dict[tuple[str, int], list[Approval]]()
         some = tuple_(table.c.name, table.c.number).in_(versions)
         for row in self._all(select(table).where(some, table.c.void_seq.is_(None)).order_by(table.c.sequence)):
-            approval = approval_of(row)
+            approval = _approval(row)
             found.setdefault((approval.name, approval.number), []).append(approval)
         return found
 
@@ -267,14 +221,6 @@ class Projections:
         some = tuple_(table.c.name, table.c.number).in_(_serving(name))
         asked = joined.where(some, table.c.state == "signed")
         return {(of, number): json.loads(body) for of, number, body in self._all(asked)}
-
-    def approvals(self, name: str, number: int) -> list[Approval]:
-        """The approvals of a version, oldest first, those that count no longer among them."""
-        table = schema.approvals
-        return [
-            approval_of(row)
-            for row in self._all(select(table).filter_by(name=name, number=number).order_by(table.c.sequence))
-        ]
 
     def placed(
         self, name: str | None = None, place: str | None = None, *, slots: tuple[str, ...] = (CHAMPION, CANDIDATE)
@@ -288,20 +234,18 @@ class Projections:
             asked = asked.where(table.c.place == place)
         return [Placement(*row) for row in self._all(asked.order_by(table.c.name, table.c.place, table.c.slot))]
 
-    def placements(self, name: str, place: str, slot: str = CHAMPION, *, limit: int = 100) -> list[Placement]:
-        """What ever held at a spot, newest first."""
-        table = schema.placements
-        asked = select(table).filter_by(name=name, slot=slot, place=place).order_by(table.c.from_seq.desc())
-        return [Placement(*row) for row in self._all(asked.limit(limit))]
-
     def api_keys(self) -> list[ApiKey]:
-        """Every API key that was ever added, sorted by name."""
-        return [_api_key(row) for row in self._all(select(schema.api_keys).order_by(schema.api_keys.c.name))]
+        """The valid API keys, sorted by name."""
+        asked = select(schema.api_keys).filter_by(removed_at=None).order_by(schema.api_keys.c.name)
+        return [
+            ApiKey(row.name, frozenset(_words(row.roles)), row.sha256, time_of(row.added_at), row.added_by)
+            for row in self._all(asked)
+        ]
 
-    def published(self, environment: str) -> Publication | None:
-        """The newest snapshot of an environment."""
-        found = self._all(select(schema.published).filter_by(environment=environment))
-        return Publication(*found[0]) if found else None
+    def published(self, environment: str) -> int:
+        """The generation of the environment's newest published snapshot, or 0."""
+        found = self._all(select(schema.published.c.generation).filter_by(environment=environment))
+        return found[0].generation if found else 0
 
     def _all(self, asked: Any) -> list[Any]:
         with self._database.reading() as connection:
@@ -321,15 +265,6 @@ def _upsert(connection: Connection, effect: Put) -> Any:
     return put.on_conflict_do_update(index_elements=key, set_=others) if others else put.on_conflict_do_nothing()
 
 
-# The rows' classes have the columns in the tables' order: lists are long, and names cost more than values. A test compares.
-
-
-def _version(row: Sequence[Any]) -> Version:
-    values = list(row)
-    values[8] = json.loads(values[8])
-    return Version(*values)
-
-
 def _serving(name: str | None) -> Select[tuple[str, int]]:
     """Name and version of every champion of now."""
     table = schema.placements
@@ -337,22 +272,11 @@ def _serving(name: str | None) -> Select[tuple[str, int]]:
     return asked if name is None else asked.where(table.c.name == name)
 
 
-def approval_of(row: Sequence[Any]) -> Approval:
-    """An approval as its row has it."""
-    return Approval(*_with_words(row, 5))
-
-
-def _api_key(row: Sequence[Any]) -> ApiKey:
-    return ApiKey(*_with_words(row, 2))
-
-
-def _with_words(row: Sequence[Any], place: int) -> list[Any]:
-    values = list(row)
-    values[place] = [*_words(values[place])]
-    return values
+def _approval(row: Sequence[Any]) -> Approval:
+    return Approval._make((*row[:5], list(_words(row[5])), *row[6:]))
 
 
 @lru_cache(maxsize=256)
 def _words(text: str) -> tuple[str, ...]:
-    """A list of words in JSON; thousands of approvals have the same few environments."""
+    """A JSON list of words; cached, because thousands of approvals name the same few environments."""
     return tuple(json.loads(text))
