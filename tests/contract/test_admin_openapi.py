@@ -16,7 +16,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from flyball.control.admin.app import admin_app
-from flyball.control.admin.reads import BUNDLE_TYPE
+from flyball.registry.remote.registry import BUNDLE_TYPE
 from flyball.registry.acts.interface import ROLES, Actor
 from tests.support import registry_homes
 

@@ -1,7 +1,7 @@
-"""What a registry shows: the documents that its readers get, in this process and over HTTP alike.
+"""The documents that registry reads and acts return, in this process and over HTTP.
 
-The admin API's OpenAPI document is made from these, and `remote/registry.py` reads its answers with them.
-Must not know how any of it is stored.
+The admin API's OpenAPI document is generated from them, and `remote/registry.py` parses answers with them.
+Must not know how anything is stored.
 """
 
 from __future__ import annotations

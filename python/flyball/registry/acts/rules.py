@@ -1,7 +1,7 @@
-"""What may happen to a name: the one place that says so. State and act go in, an event's body or a refusal comes out.
+"""The rules of the registry: from a name's state and an act to an event's body or a refusal.
 
-Pure: no store, no clock, no keys. Signatures are judged by `flyball.signing` before, and again by every server; these rules
-hold people to the order of things.
+Pure: no store, no clock, no keys. `flyball.signing` verifies signatures before, and every server again; these rules enforce
+roles, approvals and the order of environments.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from flyball.registry.events.state import NameState, Version
 
 VERSIONS_MAX = 99_999
-"""Of one name. A model's place may stand before the number in the version that callers see, which has nine digits."""
+"""Limit per name. Callers see nine digits at most, and a model's position may precede the number."""
 PASSED_OVER_MAX = 32
-"""Versions that a rollback looks at, the newest first."""
+"""Versions that a rollback considers, newest first."""
 _PASSED_OVER_TOLD = 3
 _ALIAS = re.compile(r"[a-z][a-z0-9._-]{0,63}")
 _TIERS = ("low", "standard", "high")
@@ -30,14 +30,14 @@ _TIERS = ("low", "standard", "high")
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRules:
-    """What holds for all names: the environments in their order, and how many must approve a tier."""
+    """Rules for all names: the order of environments, and the approvals per tier."""
 
     environments: tuple[str, ...]
     approvals: Mapping[str, int] | None
-    """None: nobody knows, because the trust policy cannot be read or has expired."""
+    """None if the trust policy is unreadable or expired."""
 
     def needed(self, tier: str) -> float:
-        """How many people other than the author must approve; where nobody knows, no number is enough."""
+        """Required approvals by people other than the author; infinite if unknown."""
         if self.approvals is None:
             return math.inf
         return self.approvals.get(tier, max(self.approvals.values(), default=2))
@@ -45,7 +45,7 @@ class ApprovalRules:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """An event that may be appended."""
+    """An event to append."""
 
     kind: str
     body: dict[str, Any]
@@ -53,7 +53,7 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An act that may not be done: a stable code, the reason, and what to do instead."""
+    """A refused act: a stable code, the reason, and the next step."""
 
     code: str
     words: str
@@ -62,7 +62,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What one gate found. A firm one also holds for who breaks the glass: servers would refuse the version anyway."""
+    """The result of one gate. Breaking the glass cannot skip a `firm` one: servers check it again."""
 
     gate: str
     passed: bool
@@ -71,13 +71,13 @@ class Gate:
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """As the event keeps it."""
+        """The form stored in the event."""
         return {"gate": self.gate, "passed": self.passed, "words": self.words, "evidence": dict(self.evidence)}
 
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """What is asked for."""
+    """A requested promotion."""
 
     version: int
     environment: str
@@ -87,7 +87,7 @@ class Promotion:
 
 
 def register(state: NameState, actor: Actor, package: Mapping[str, Any]) -> Allowed | Refusal:
-    """`package` has the event's body without the number."""
+    """Register the next version; `package` is the event's body without the number."""
     if (refusal := _role(actor, "register")) is not None:
         return refusal
     if package["tier"] not in _TIERS:
@@ -101,7 +101,7 @@ def register(state: NameState, actor: Actor, package: Mapping[str, Any]) -> Allo
 
 
 def sign(state: NameState, actor: Actor, number: int, signature: Mapping[str, Any]) -> Allowed | Refusal:
-    """`signature` names bundle and release by digest, and the key by hint and name."""
+    """Sign a version; `signature` has the digests of bundle and release, and the key's hint and name."""
     version = _living(state, number)
     if (refusal := _role(actor, "sign") or _as_refusal(version)) is not None:
         return refusal
@@ -115,7 +115,7 @@ def sign(state: NameState, actor: Actor, number: int, signature: Mapping[str, An
 def approve(
     state: NameState, approval_rules: ApprovalRules, actor: Actor, number: int, approval: Mapping[str, Any]
 ) -> Allowed | Refusal:
-    """`approval` has environments, key (its hint), signature and approver (the key's name in the trust policy)."""
+    """Approve a version; `approval` has environments, the key's hint, the signature and the key's name as approver."""
     version = _living(state, number)
     if (refusal := _role(actor, "approve") or _as_refusal(version)) is not None:
         return refusal
@@ -127,7 +127,7 @@ def approve(
         )
     if (refusal := _not_owner(actor, approver)) is not None:
         return refusal
-    # A user of the machine runs the command for whose key it is; a name that was given or an API key stands for somebody.
+    # An operating system user may run the command for the key's owner; a given name or an API key identifies a person.
     theirs = {person(approver)} if actor.authenticated == "os-user" else {person(actor.name), person(approver)}
     if approval["key"] == version.signer_key or theirs & {person(version.author), person(version.signer or "")}:
         people = " and ".join(sorted({version.author, version.signer or version.author}))
@@ -142,7 +142,7 @@ def approve(
 
 
 def reject(state: NameState, actor: Actor, number: int, why: str) -> Allowed | Refusal:
-    """Approvals are void; signing again opens it anew."""
+    """Reject a version and void its approvals; signing again reopens it."""
     version = _living(state, number)
     if (refusal := _role(actor, "reject") or _as_refusal(version)) is not None:
         return refusal
@@ -154,7 +154,7 @@ def reject(state: NameState, actor: Actor, number: int, why: str) -> Allowed | R
 
 
 def promotable(state: NameState, approval_rules: ApprovalRules, actor: Actor, asked: Promotion) -> Version | Refusal:
-    """What can be judged before the gates run, which may take minutes."""
+    """Check a promotion before the gates run, which may take minutes."""
     version = _living(state, asked.version)
     known = _environment(approval_rules, asked.environment)
     if (refusal := _role(actor, "promote") or _as_refusal(version) or known or _glass(state, asked)) is not None:
@@ -175,7 +175,7 @@ def promotable(state: NameState, approval_rules: ApprovalRules, actor: Actor, as
 def promote(
     state: NameState, approval_rules: ApprovalRules, actor: Actor, asked: Promotion, evidence: Sequence[Gate]
 ) -> Allowed | Refusal:
-    """The same with what the gates found."""
+    """Promote a version with the gates' results."""
     version = promotable(state, approval_rules, actor, asked)
     if isinstance(version, Refusal):
         return version
@@ -210,9 +210,10 @@ def rollback(
     unfit: Callable[[Version], str | None],
     to: int | None = None,
 ) -> Allowed | Refusal:
-    """To the newest that served there before and can serve again, or to one of them. A candidate goes first: what it is
-    tried against stays. `unfit` says why servers there would refuse a version now, by its release.
-    """  # fmt: skip
+    """Roll back to the newest earlier version that can serve, or to `to`.
+
+    If there is a candidate, only that is removed. `unfit` returns why servers would refuse a version's release now.
+    """
     if (refusal := _role(actor, "rollback") or _environment(approval_rules, environment)) is not None:
         return refusal
     now = state.placements.get(environment)
@@ -238,7 +239,7 @@ def rollback(
 
 
 def alias(state: NameState, approval_rules: ApprovalRules, actor: Actor, name: str, number: int | None) -> Allowed | Refusal:
-    """Point an alias to a version, or take it away."""
+    """Point an alias to a version, or remove it."""
     if (refusal := _role(actor, "alias")) is not None:
         return refusal
     if not _ALIAS.fullmatch(name):
@@ -256,7 +257,7 @@ def alias(state: NameState, approval_rules: ApprovalRules, actor: Actor, name: s
 
 
 def revoke(state: NameState, actor: Actor, number: int, reason: str, *, stop: bool = False) -> Allowed | Refusal:
-    """It may never serve again. Where it serves now, that must be wanted: the name stops there."""
+    """Revoke a version. If it serves now, `stop` is required, and the name stops there."""
     version = state.versions.get(number)
     if (refusal := _role(actor, "revoke")) is not None:
         return refusal
@@ -272,7 +273,7 @@ def revoke(state: NameState, actor: Actor, number: int, reason: str, *, stop: bo
 
 
 def retire(state: NameState, actor: Actor, number: int) -> Allowed | Refusal:
-    """It is of no more use; what it was stays in the log."""
+    """Retire a version; its history stays."""
     if (refusal := _role(actor, "retire") or _as_refusal(_living(state, number))) is not None:
         return refusal
     if placed := state.placed(number):
@@ -283,7 +284,7 @@ def retire(state: NameState, actor: Actor, number: int) -> Allowed | Refusal:
 
 
 def person(name: str) -> str:
-    """A name as it is compared, here and in the trust policy: no second spelling makes a second person."""
+    """Fold a person's name for comparison, as the trust policy does: case makes no second person."""
     return name.lower()
 
 
@@ -295,7 +296,7 @@ def _role(actor: Actor, act: str) -> Refusal | None:
 
 
 def _not_owner(actor: Actor, owner: str) -> Refusal | None:
-    """The actor of a signature is its key's owner, so a name that was merely given must be the owner's."""
+    """Refuse a given, unauthenticated name that is not the key owner's."""
     if actor.authenticated != "none" or person(actor.name) == person(owner):
         return None
     return Refusal(
@@ -311,7 +312,7 @@ def _unknown(state: NameState, number: int) -> Refusal:
 
 
 def _living(state: NameState, number: int) -> Version | Refusal:
-    """A version that is there and may still serve."""
+    """A version that exists and is neither revoked nor retired."""
     version = state.versions.get(number)
     if version is None:
         return _unknown(state, number)
@@ -323,10 +324,10 @@ def _living(state: NameState, number: int) -> Version | Refusal:
 
 
 def _unreleased(version: Version, approval_rules: ApprovalRules) -> str | None:
-    """Why servers would not take it, as far as the log tells: one that was signed anew waits for its approvals.
+    """Why servers would refuse a version, by the log alone; a newly signed one lacks its approvals.
 
-    Without a trust policy the log alone must do: a version that has the release and approvals with which it was placed has
-    what was enough then, and servers judge it by the policy that they hold.
+    Without a trust policy, a version with the same release and approvals as at its promotion counts as approved. Servers
+    verify it against their own policy.
     """
     if version.revoked is not None:
         return f"revoked: {version.revoked}"
@@ -344,7 +345,7 @@ def _unreleased(version: Version, approval_rules: ApprovalRules) -> str | None:
 def _no_way_back(
     state: NameState, approval_rules: ApprovalRules, environment: str, number: int, passed_over: Mapping[int, str]
 ) -> Refusal:
-    """`passed_over`: those that served there before, newest first, and why they cannot again."""
+    """Refuse a rollback without a target; `passed_over`: earlier versions, newest first, and why each cannot serve."""
     ref = f"{state.name}@{number}"
     if not passed_over:
         words = f"{ref} is the first that {environment} serves"
@@ -393,7 +394,7 @@ def _order(state: NameState, approval_rules: ApprovalRules, asked: Promotion) ->
 
 
 def _tried(state: NameState, asked: Promotion) -> Refusal | None:
-    """A candidate is tried against what serves; what serves alone already is not promoted again."""
+    """Refuse a candidate without another champion, and a promotion that changes nothing."""
     now = state.placements.get(asked.environment)
     if asked.candidate is None:
         if now is not None and now.version == asked.version and now.candidate is None:

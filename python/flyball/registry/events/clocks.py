@@ -1,6 +1,6 @@
-"""Whether an event's time can be believed: clocks of writers differ, and one that was ahead drags all that follow along.
+"""Detects a wrong clock: an event from a clock that was ahead delays the times of all later events.
 
-Order is never in doubt, since it is that of the sequence. Must not know how events are kept.
+The order of events is never in doubt: it is the sequence. Must not know how events are stored.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ AHEAD_US_MAX = 5 * 60 * 1_000_000
 
 
 def too_late(at: int, now: int) -> str | None:
-    """What to tell where the last event is later than a clock may be wrong by."""
+    """A warning if the last event is further ahead than clocks may differ."""
     if at - now <= AHEAD_US_MAX:
         return None
     return (

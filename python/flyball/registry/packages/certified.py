@@ -1,6 +1,6 @@
-"""Whether an equivalence certificate is of what a version serves: of a model that answers, and of the way to its score.
+"""Checks that an equivalence certificate covers what a version serves: a model that answers, and its score path.
 
-Asked when a package is made, and again at every promotion. Must not know what the certificate found.
+Done when a package is made, and at every promotion. Must not know the certificate's result.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def reach(proof: Certificate, shown: Served) -> str:
-    """What of the version's answers it leaves unproven, in words, or nothing; raises where it is of something else."""
+    """What the certificate leaves unproven, as text or empty; raises if it covers something else."""
     answering = _answering(shown)
-    # With external data the digest is one over all files: a certificate names a single one, and so proves no such model.
+    # With external data the digest covers several files. A certificate names a single file, so it cannot match.
     proven = [version for version in answering if shown.models[version] == proof.candidate.digest]
     if not proven:
         serves = ", ".join(shown.models[version] for version in answering)
@@ -41,7 +41,7 @@ def reach(proof: Certificate, shown: Served) -> str:
 
 
 def _answering(shown: Served) -> list[str]:
-    """Versions of the models that give answers; one in the shadow, or kept for the remedy, gives none."""
+    """Versions of the models that answer callers; excludes shadows and remedies' models."""
     if shown.decision is None:
         return list(shown.models)
     first, *others = shown.decision["variants"]

@@ -1,6 +1,6 @@
-"""Whether a package may have a number: its meta.json is its own, its files are scanned, and servers could serve it.
+"""Checks a package before it gets a version number: meta.json, scan, and that servers can serve it.
 
-The same for what is registered here and for what comes from another site. Must not know who signed it.
+Used for registrations and imports alike. Must not know who signed it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BRING_CODE = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".bin.gz", ".h5", ".
 
 
 def check_package(package: PackageFolder, resolve: Callable[[str], PackageFolder]) -> tuple[Meta, Served]:
-    """Refuses what no server could serve; `resolve` finds the packages that its decision asks, by NAME@N."""
+    """Refuse a package that no server could serve; `resolve` finds referenced packages by NAME@N."""
     file = package.folder / META
     meta = read_meta(file.read_bytes()) if file.is_file() else None
     if meta is None or meta.name != package.name:

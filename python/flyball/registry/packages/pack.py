@@ -1,7 +1,7 @@
-"""Makes a package's folder: the model files, what a decision needs, samples, a profile, and the meta.json over all of it.
+"""Creates a package's folder: model files, decision with its files, samples, profile and meta.json.
 
-Everything is copied and every path becomes one inside the folder, so that the package means the same on any machine. Stores
-of features are data of a machine, not part of a version: their paths become absolute and stay outside.
+Everything is copied and every path made relative to the folder, so that the package works on any machine. Feature stores are
+data of a machine, not part of a version: their paths become absolute.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _JSON_BYTES_MAX = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a package is made of: a model, a decision, both, or a folder that has them; and what is said about it."""
+    """The parts of a package: model, decision or folder, and its metadata."""
 
     name: str
     author: str
@@ -79,7 +79,7 @@ class Contents:
 
 
 def pack(contents: Contents, target: Path, resolve: Resolve | None = None, *, created: str | None = None) -> Meta:
-    """Fill an empty folder. `resolve` finds NAME@VERSION where a decision asks models of the registry."""
+    """Fill an empty folder. `resolve` finds NAME@VERSION for models from the registry."""
     if not is_name(contents.name):
         raise UsageError(
             f"{contents.name!r} cannot be a name: {NAME_WORDS}", next_step="flyball register NAME MODEL.onnx   such as fraud"
@@ -109,7 +109,7 @@ def pack(contents: Contents, target: Path, resolve: Resolve | None = None, *, cr
 
 
 class _Decision:
-    """Brings a decision and the files that it names into the package."""
+    """Copies a decision and the files it names into the package."""
 
     def __init__(self, path: Path, target: Path, resolve: Resolve | None) -> None:
         self._path, self._target, self._resolve = path, target, resolve
@@ -118,12 +118,12 @@ class _Decision:
         self._references: dict[str, PackageFolder] = {}
 
     def copy(self, *, has_model: bool) -> dict[str, PackageFolder]:
-        """Copy; gives the packages of the registry that it asks. With `has_model` the package's model is its only one."""
+        """Copy, and return the referenced packages. With `has_model`, use the package's model."""
         spec = self._with_own_model(self._spec) if has_model else self._spec
         moved = with_paths(spec, self._moved)
         if moved == self._spec:
             if self._path != self._target / DECISION:
-                shutil.copyfile(self._path, self._target / DECISION)  # as its author wrote it, comments and all
+                shutil.copyfile(self._path, self._target / DECISION)  # unchanged, with comments
         else:
             (self._target / DECISION).write_text(yaml_of(moved))
         return self._references
@@ -163,17 +163,17 @@ class _Decision:
         return found.ref
 
     def _place(self, path: str) -> str:
-        """Where it was, seen from the decision; what lay outside, or has a name that is taken, gets a folder of its own."""
+        """The path in the package: unchanged if possible; outside or conflicting files get their own folder."""
         plain = posixpath.normpath(path)
         outside = plain.startswith(("/", "..")) or PurePosixPath(plain).parts[0] in _OWN_NAMES
         if not outside and (self._path.parent == self._target or not (self._target / plain).exists()):
             return plain
-        folder = f"{_ELSEWHERE}/{len(self._brought)}"  # one for each: external data of two models may share a name
+        folder = f"{_ELSEWHERE}/{len(self._brought)}"  # one per file: external data of two models may share a name
         return f"{folder}/{PurePosixPath(plain).name}"
 
 
 def _copy_model(source: Path, target: Path) -> None:
-    """With the files beside it that hold some of its weights; what is no model is told before anything else is."""
+    """Copy a model with its external data, after scanning it."""
     scan_model(source)
     files = model_files(source)
     _copy_file(source, target)
@@ -236,14 +236,14 @@ def _copy_json(sources: Sequence[Path], folder: Path, *, name: str | None = None
 
 
 def _check_certificate(target: Path, shown: Served) -> None:
-    """One that speaks of another model, or another way to its score, would be signed with this one, and prove nothing."""
+    """Refuse a certificate of another model or score path: signed with this package it would prove nothing."""
     path = target / CERTIFICATE
     if path.is_file():
         reach(read_certificate(path), shown)
 
 
 def _meta(contents: Contents, target: Path, references: Mapping[str, PackageFolder], created: str) -> Meta:
-    """Reads the folder as it will be served, so that what cannot be served is refused before it has a number."""
+    """Build meta.json from the folder as servers see it, so that unservable packages are refused early."""
     package = PackageFolder(contents.name, 1, "sha256:" + "0" * 64, target)
     has_decision = (target / DECISION).is_file()
     asked = {}
@@ -286,7 +286,7 @@ def _meta(contents: Contents, target: Path, references: Mapping[str, PackageFold
 
 
 def _asked(name: str, target: Path) -> dict[str, str]:
-    """The names that a decision gives to the models of the registry, by NAME@N; and that it is called what it should be."""
+    """The decision's names of referenced models, by NAME@N; refuses a decision with another name."""
     spec, _ = read_spec(target / DECISION)
     if spec.decision != name:
         raise RegistryRefusedError(

@@ -1,7 +1,7 @@
-"""A package's folder as one stream of bytes, for the way to a registry behind HTTP: plain tar, regular files only.
+"""A package's folder as a tar stream, for a registry behind HTTP: regular files only.
 
-Nothing of what comes is believed: no links, no devices, no path that leads out, no more entries or bytes than are allowed.
-Must not know HTTP, nor what the files mean.
+Input is untrusted: no links, no devices, no paths outside the folder, limited entries and bytes. Must not know HTTP, nor
+what the files mean.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MEDIA_TYPE = "application/x-tar"
 
 
 def write(folder: Path, file: IO[bytes]) -> None:
-    """The files of a folder, in the order of their names; owners, times and modes stay here."""
+    """Write a folder's files in order of their names, without owners, times and modes."""
     with tarfile.open(fileobj=file, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(folder.rglob("*")):
             if path.is_symlink() or not (path.is_dir() or path.is_file()):
@@ -32,7 +32,7 @@ def write(folder: Path, file: IO[bytes]) -> None:
 
 
 def read(file: IO[bytes], folder: Path, bytes_max: int) -> None:
-    """Puts the files into an empty folder."""
+    """Extract the files into an empty folder."""
     left, entries = bytes_max, 0
     try:
         with tarfile.open(fileobj=file, mode="r|", errorlevel=2) as archive:

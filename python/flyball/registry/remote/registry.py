@@ -49,7 +49,7 @@ _ANSWER_BYTES_MAX = 64 << 20
 _CHUNK_BYTES = 1 << 20
 _CONNECT_S = 5.0
 _QUESTION_S = 60.0
-_ACT_S = 1800.0  # a promotion measures latency before it answers
+_ACT_S = 1800.0  # a promotion measures latency first
 _HERE = frozenset({"127.0.0.1", "::1", "localhost"})
 _View = TypeVar("_View", bound=View)
 
@@ -212,7 +212,7 @@ class RemoteRegistry:
     def _answer(
         self, method: str, path: str, wait_s: float, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> Iterator[urllib3.BaseHTTPResponse]:
-        """One request and its answer, whose body the caller reads; what is refused is raised as the registry raised it."""
+        """One request; the caller reads the body. Raises the registry's error for a refusal."""
         sent = {"authorization": f"Bearer {self._key}", "accept": "application/json, */*", **(headers or {})}
         timeout = urllib3.Timeout(connect=_CONNECT_S, read=wait_s)
         try:
@@ -241,7 +241,7 @@ class RemoteRegistry:
 
 
 def _checked(url: str) -> str:
-    """The address, if a key may be sent there."""
+    """Validate the address: a key must not travel unencrypted."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
         raise UsageError(f"{url!r} is no registry's address", next_step="write https://HOST:PORT")

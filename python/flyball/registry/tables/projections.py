@@ -1,6 +1,6 @@
-"""The tables that answer questions: written from events in the same transaction, and read as typed rows.
+"""The projection tables: written in the transaction of each event, and read as typed rows.
 
-All of them can be thrown away: `rebuild` makes them from the events alone. Must not know which acts are allowed.
+`rebuild` recreates them from the events. Must not know which acts are allowed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ASKED_AT_ONCE = 1_000
 # The rows' classes have the columns in the tables' order: lists are long, and names cost more than values. A test compares.
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version as it stands now. `state` is what last happened to it: registered, signed, rejected, retired, revoked."""
+    """A version. `state`: registered, signed, rejected, retired or revoked; `references` is JSON."""
 
     name: str
     number: int
@@ -61,7 +61,7 @@ class Version:
 
 
 class Approval(NamedTuple):
-    """One approver's signature; void from the event `void_seq` on, which signed the version anew or rejected it."""
+    """One approver's signature; void since event `void_seq`, which signed the version again or rejected it."""
 
     name: str
     number: int
@@ -77,7 +77,7 @@ class Approval(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """A version at a spot, from an event to the one that ended it. `slot`: champion, candidate or alias."""
+    """A version at a spot, from one event to another. `slot`: champion, candidate or alias."""
 
     name: str
     slot: str
@@ -97,10 +97,7 @@ class Placement(NamedTuple):
 
 
 class Confirmation(NamedTuple):
-    """What a server said of a name, from an event to the one that ended it: what it should serve, and what it serves.
-
-    A tuple, since there is one for each server of each name.
-    """
+    """A server's report about a name, from one event to another: what it should serve, and what it serves."""
 
     name: str
     environment: str
@@ -121,7 +118,7 @@ class Confirmation(NamedTuple):
 
 
 def apply(connection: Connection, event: Event) -> None:
-    """Write what an event changes."""
+    """Write the effects of an event."""
     for effect in effects(event):
         match effect:
             case Put():
@@ -138,7 +135,7 @@ def apply(connection: Connection, event: Event) -> None:
 
 
 def rebuild(connection: Connection, events: Iterable[Event]) -> int:
-    """Throw every row away and make them anew from these events, which are all there are; gives their number."""
+    """Rebuild all rows from these events, which must be all events; returns their number."""
     for table in _TABLES.values():
         connection.execute(delete(table))
     ended: dict[str, list[dict[str, Any]]] = {}
@@ -165,7 +162,7 @@ def rebuild(connection: Connection, events: Iterable[Event]) -> int:
 
 
 class Projections:
-    """Questions about what is. Every answer is one consistent view."""
+    """Reads of the current state; each answer is one consistent view."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -183,7 +180,7 @@ class Projections:
     def newest(
         self, *, name: str | None = None, after: str = "", states: tuple[str, ...] = (), limit: int = 100
     ) -> list[Version]:
-        """The newest version of each name, sorted by name, beginning after one; only those in one of the states."""
+        """The newest version of each name after `after`, sorted by name, optionally only in some states."""
         names, table = schema.names, schema.versions
         latest = and_(table.c.name == names.c.name, table.c.number == names.c.latest)
         asked = select(table).join(names, latest).where(names.c.name > after).order_by(names.c.name)
@@ -194,14 +191,14 @@ class Projections:
         return [Version(*row) for row in self._all(asked.limit(max(0, limit)))]
 
     def approvals_of(self, versions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], list[Approval]]:
-        """The approvals of these versions that count, oldest first, in one question for each thousand."""
+        """The valid approvals of these versions, oldest first, with one query per thousand."""
         found = dict[tuple[str, int], list[Approval]]()
         for begin in range(0, len(versions), _ASKED_AT_ONCE):
             found |= self._approvals_among(versions[begin : begin + _ASKED_AT_ONCE])
         return found
 
     def approvals_placed(self, name: str | None = None) -> dict[tuple[str, int], list[Approval]]:
-        """The approvals that count of everything that serves now, or of what serves under a name, oldest first."""
+        """The valid approvals of all current champions, or of one name, oldest first."""
         return self._approvals_among(_serving(name))
 
     def _approvals_among(
@@ -215,7 +212,7 @@ class Projections:
         return found
 
     def signed_placed(self, name: str | None = None) -> dict[tuple[str, int], dict[str, Any]]:
-        """The bodies of the events that signed what serves now, or what serves under a name, as far as they stand."""
+        """The bodies of the `signed` events of all current champions, or of one name."""
         table, events = schema.versions, schema.events
         joined = select(table.c.name, table.c.number, events.c.body).join(events, events.c.sequence == table.c.state_seq)
         some = tuple_(table.c.name, table.c.number).in_(_serving(name))
@@ -225,7 +222,7 @@ class Projections:
     def placed(
         self, name: str | None = None, place: str | None = None, *, slots: tuple[str, ...] = (CHAMPION, CANDIDATE)
     ) -> list[Placement]:
-        """What holds now: everywhere, for a name, or in an environment; aliases with `slots=("alias",)`."""
+        """Current placements: all, of a name, or in an environment; aliases with `slots=("alias",)`."""
         table = schema.placements
         asked = select(table).where(table.c.to_seq.is_(None), table.c.slot.in_(slots))
         if name is not None:
@@ -266,7 +263,7 @@ def _upsert(connection: Connection, effect: Put) -> Any:
 
 
 def _serving(name: str | None) -> Select[tuple[str, int]]:
-    """Name and version of every champion of now."""
+    """Name and version of every current champion."""
     table = schema.placements
     asked = select(table.c.name, table.c.version).where(table.c.to_seq.is_(None), table.c.slot == CHAMPION)
     return asked if name is None else asked.where(table.c.name == name)
