@@ -1,6 +1,6 @@
-"""The gates of a promotion: what must hold before a version is placed, and the evidence that it did.
+"""The gates of a promotion: checks before a version is placed, with their evidence.
 
-A firm gate is judged again by every server, so no glass breaks it. The latency contract has a file of its own. Must not
+Every server repeats the firm gates, so breaking the glass cannot skip them. The latency gate is in `latency.py`. Must not
 know who promotes or why.
 """
 
@@ -29,7 +29,7 @@ _WORDS_MAX = 1000
 
 
 def run_gates(subject: Subject) -> list[Gate]:
-    """All of them. The slow one runs only where the others leave a promotion possible."""
+    """Run all gates. Slow ones run only if no firm gate failed before."""
     package = subject.handle.folder(subject.name, subject.version)
     meta = read_meta((package.folder / META).read_bytes())
     shown = served(package, subject.handle.references(subject.version))
@@ -44,7 +44,7 @@ def run_gates(subject: Subject) -> list[Gate]:
 
 
 def _signatures(subject: Subject, package: PackageFolder, shown: Served) -> Gate:
-    """Every question that a server puts at load, put here first."""
+    """Repeat the trust checks that a server makes at load."""
     from flyball.signing.trust import Deployed, Package
 
     opened, version = subject.handle, subject.version
@@ -71,7 +71,7 @@ def _bundle(subject: Subject, ref: str) -> bytes | None:
 
 
 def _scan(package: PackageFolder) -> Gate:
-    """Once more, by the scanner of today: what was registered a year ago was scanned by that of a year ago."""
+    """Scan again: the scanner may be newer than at registration."""
     try:
         models = scan_package(package.folder)
     except FlyballError as error:
@@ -80,7 +80,7 @@ def _scan(package: PackageFolder) -> Gate:
 
 
 def _probe(package: PackageFolder) -> Gate:
-    """Loaded and probed in a process of its own, with a server's limits: a model that never ends is no server's problem."""
+    """Load and probe each model in its own process, with a server's limits."""
     models = sorted(package.folder.rglob("*.onnx"))
     try:
         for path in models:
@@ -100,7 +100,7 @@ def _validation(meta: Meta) -> Gate:
 
 
 def _equivalence(package: PackageFolder, shown: Served) -> Gate:
-    """What the certificate says, if it is one of what is served, and what it leaves open."""
+    """The certificate's result, if it covers what is served, and what it leaves unproven."""
     try:
         proof = read_certificate(package.folder / CERTIFICATE)
         left = reach(proof, shown)

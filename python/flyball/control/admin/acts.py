@@ -1,6 +1,6 @@
-"""The acts of the admin API: `POST /v1/registry/NAME/ACT`, each one act of the registry by whoever the key says.
+"""The acts of the admin API: `POST /v1/registry/NAME/ACT`, each by the API key's owner.
 
-Private keys do not come here: `sign` and `approve` take what was signed elsewhere.
+Private keys are never sent: `sign` and `approve` take signatures that were made elsewhere.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The admin API as one application: questions and acts, their bounds, their refusals, and the OpenAPI document.
+"""The admin API as one application: reads, acts, limits, problem documents and OpenAPI.
 
 It never touches the data plane.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from flyball.control.admin.lazy_registry import LazyRegistry
     from flyball.registry.local import LocalRegistry
 
-_SIGN_BYTES_MAX = 6 << 20  # a bundle has 4 MiB at most, and a release stands beside it
+_SIGN_BYTES_MAX = 6 << 20  # a bundle of at most 4 MiB, and a release
 _LARGER: dict[re.Pattern[str], int | None] = {
     re.compile(r"^/v1/registry/[^/]+/sign$"): _SIGN_BYTES_MAX,
     re.compile(r"^/v1/(registry/[^/]+/register|import)$"): None,
@@ -36,7 +36,7 @@ Private keys never travel: signers and approvers sign where their key is."""
 
 
 def admin_app(registry: LocalRegistry | LazyRegistry, uploads: Uploads | None = None) -> FastAPI:
-    """The application over a registry. Paths for pages that load code from elsewhere are not there."""
+    """The application for a registry, without FastAPI's pages that load code from other hosts."""
     from flyball import __version__
 
     app = FastAPI(
@@ -61,7 +61,7 @@ def _live() -> dict[str, bool]:
 
 
 def _document(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's document with the form of refusals, which no route returns by its type."""
+    """FastAPI's document with the schema of problems, which no route declares."""
     if app.openapi_schema is None:
         document = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags

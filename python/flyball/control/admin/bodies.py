@@ -1,6 +1,6 @@
-"""What callers send to the admin API, with the limits of every field. Unknown keys are refused.
+"""The request bodies of the admin API, with the limits of every field. Unknown keys are refused.
 
-Must not know what is done with it.
+Must not know what is done with them.
 """
 
 from __future__ import annotations

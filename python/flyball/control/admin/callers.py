@@ -1,6 +1,6 @@
-"""Who calls the admin API, and whether they may: an API key for every request, a role for every act.
+"""Authenticates and authorizes admin requests: an API key for every request, a role for every act.
 
-What is refused is an event with who and why; all strangers are one caller. Must not know what the acts do.
+Refusals are events with caller and reason; all unknown callers count as one. Must not know what the acts do.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _STRANGER = Actor("unknown caller", frozenset())
 
 
 class Gatekeeper:
-    """Answers who calls and whether they may."""
+    """Authenticates and authorizes callers."""
 
     def __init__(self, registry: LocalRegistry | LazyRegistry) -> None:
         self._registry = registry
 
     def known(self, authorization: str | None, act: str, name: str = "") -> Actor:
-        """Who is behind a request."""
+        """Authenticate a request."""
         scheme, _, presented = (authorization or "").partition(" ")
         key = owner_of(presented.strip(), self._registry.keys()) if scheme.lower() == "bearer" and presented else None
         if key is None:
@@ -36,7 +36,7 @@ class Gatekeeper:
         return key.actor()
 
     def check(self, actor: Actor, act: str, name: str = "") -> None:
-        """Refuses an act that is not theirs to do."""
+        """Refuse an act that the actor's roles do not allow."""
         wanted = ROLES_OF[act]
         if not actor.roles & wanted:
             error = ForbiddenError(
@@ -47,7 +47,7 @@ class Gatekeeper:
             raise error
 
     def keep(self, error: FlyballError, actor: Actor, act: str, name: str = "") -> None:
-        """Writes down that somebody who is known was refused."""
+        """Record the refusal of an authenticated caller."""
         self._registry.refused(act, name, error, actor)
 
     def _strange(self, authorization: str | None, act: str, name: str) -> UnauthenticatedError:

@@ -1,4 +1,4 @@
-"""What every route of the admin API has at hand: the registry, who calls, and how refusals look in the OpenAPI document.
+"""Dependencies of all routes: the registry, the caller, and problems in the OpenAPI document.
 
 Must not know single routes.
 """
@@ -59,7 +59,7 @@ class Problem(BaseModel):
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """How the OpenAPI document shows these refusals, beside those that every route has."""
+    """OpenAPI responses for these statuses, and for those that every route has."""
     shown = {"content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
     return {status: {"description": _MEANINGS[status], **shown} for status in sorted({401, 403, 422, 500, 503, *statuses})}
 
@@ -90,42 +90,42 @@ def _uploads(request: Request) -> Uploads:
 
 
 def admitted(act: str) -> Callable[..., Actor]:
-    """The dependency that gives the actor, if this question is theirs to ask; acts have a route of their own."""
+    """A dependency that authorizes a read and returns the actor; acts use `ActRoute`."""
 
     def admit(request: Request, shown: Annotated[Any, Security(BEARER)]) -> Actor:
-        del shown  # only for the OpenAPI document: the gatekeeper reads the header itself
+        del shown  # only for the OpenAPI document: the gatekeeper reads the header
         return let_in(request, act)
 
     return admit
 
 
 def let_in(request: Request, act: str) -> Actor:
-    """Who asks, if they may."""
+    """Authenticate and authorize the caller."""
     gatekeeper, name = gatekeeper_of(request), name_of(request)
     actor = gatekeeper.known(request.headers.get("authorization"), act, name)
-    request.state.actor = actor.name  # for the log, whatever comes of it
+    request.state.actor = actor.name  # for the log
     gatekeeper.check(actor, act, name)
     return actor
 
 
 def gatekeeper_of(request: Request) -> Gatekeeper:
-    """Who is at the door."""
+    """The application's gatekeeper."""
     gatekeeper: Gatekeeper = request.app.state.gatekeeper
     return gatekeeper
 
 
 def name_of(request: Request) -> str:
-    """The name in the path, as it was sent; empty where there is none."""
+    """The name in the path as sent; empty if there is none."""
     return str(request.path_params.get("name", ""))
 
 
 def may(act: str) -> Any:
-    """For routes that need no actor, only that somebody may."""
+    """A dependency that authorizes, for routes that need no actor."""
     return Depends(admitted(act))
 
 
 def one_of(most: int, what: str) -> Any:
-    """So many at once: long ones must leave threads for those who have to go back quickly."""
+    """A concurrency limit: long requests must leave threads for urgent rollbacks."""
     places = threading.Semaphore(most)
 
     def held() -> Iterator[None]:

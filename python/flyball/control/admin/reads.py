@@ -1,6 +1,6 @@
-"""The questions of the admin API: what there is, what serves, what served at a moment, and who did what.
+"""The reads of the admin API: names, versions, status, time travel, history, verification.
 
-Each asks the registry one thing; every key may ask, but for the whole log and its proof, which are the auditor's.
+Each makes one call of the registry. Every key may read, except the whole log and its verification, which need an auditor.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _OneName = Annotated[str | None, Query(min_length=1, max_length=128, pattern=NAM
 def _question(
     path: str, summary: str, *statuses: int, act: str = "read", answer: dict[str, Any] | None = None, **more: Any
 ) -> Callable[[_Handler], _Handler]:
-    """The decorator of a route that a role may ask; `answer` describes a 200 that is no JSON model."""
+    """The decorator of a read; `answer` describes a 200 response that is no JSON model."""
     responses = problems(*statuses) | ({200: answer} if answer else {})
     return reads.get(path, responses=responses, dependencies=[may(act)], summary=summary, **more)
 

@@ -1,6 +1,6 @@
-"""Bodies that may be large: streamed to a file on the disk, counted on the way, a few at once.
+"""Large request bodies: streamed to a file, size-limited, a few at a time.
 
-Must not know what is in them.
+Must not know what they contain.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _LEFT_S = 86_400
 
 @dataclass
 class Uploads:
-    """Where bodies are put meanwhile, and how large and how many they may be."""
+    """The folder of uploads, and their limits."""
 
     folder: Path | None = None
     bytes_max: int = BYTES_MAX
     _places: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(AT_ONCE_MAX))
 
     def clear(self, now: float | None = None) -> None:
-        """Removes what a server that was killed left behind; what is younger than a day may be another server's."""
+        """Remove what killed servers left behind; newer than a day may be another server's."""
         before = (time.time() if now is None else now) - _LEFT_S
         for left in self.folder.glob(f"{PREFIX}*") if self.folder else ():
             if left.is_dir() and left.stat().st_mtime < before:
@@ -48,7 +48,7 @@ class Uploads:
 
     @asynccontextmanager
     async def received(self, request: Request, media_type: str) -> AsyncIterator[tuple[Path, Path]]:
-        """The body as a file, and an empty folder beside it; both are gone afterwards."""
+        """The body as a file and an empty folder beside it; both are removed afterwards."""
         sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if sent != media_type:
             raise InvalidInputError(
