@@ -265,7 +265,7 @@ class ControlLoop:
             )
 
     def _compile(self, asked: Compile) -> Compiled:
-        assert self._compiler is not None  # noqa: S101 - made with the registry
+        assert self._compiler is not None  # noqa: S101 - created with the registry handle
         snapshot = self._compiler.compile()
         refusals = {name: f"{refusal.code}: {refusal.message}" for name, refusal in snapshot.refusals.items()}
         for name, words in refusals.items():

@@ -144,7 +144,7 @@ async def _answer(request: Request, error: Exception) -> JSONResponse:
     refused, request_id = refusal_of(error), _id_of(request)
     if refused is not None:
         return respond(refused, request_id)
-    assert isinstance(error, HTTPException)  # noqa: S101 - a path or a verb that is not there
+    assert isinstance(error, HTTPException)  # noqa: S101 - an unknown path or method
     document = {
         "type": "about:blank",
         "title": HTTPStatus(error.status_code).phrase,

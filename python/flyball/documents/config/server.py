@@ -1,7 +1,7 @@
-"""`ServerConfig`: the one document that starts a data plane. What it may say is checked by `crates/server`.
+"""`ServerConfig`: the configuration of a data plane, validated by `crates/server`.
 
-Each field carries its unit, default and limit in words; `reference.py` renders them, and tests hold the page to this model
-and to the server. Must not know how the document reaches the server.
+Each field states its unit, default and limit; `reference.py` renders them, and tests compare the page with this model and
+the server. Must not know how the document reaches the server.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ class ServerConfig(BaseModel):
 
 
 def read_server_config(path: Path) -> ServerConfig:
-    """Read a JSON file; every fault is told at once."""
+    """Read a JSON file; reports all faults at once."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -257,7 +257,7 @@ def read_server_config(path: Path) -> ServerConfig:
 
 
 def refuse_faults(kind: Literal["server", "callers"], data: bytes, what: str, next_step: str) -> None:
-    """Raise with all faults of a document, where it has any."""
+    """Raise with all faults of a document, if any."""
     faults = check_config(kind, data)
     if [fault.path for fault in faults] == [""]:
         raise ConfigRefusedError(f"{what} is not JSON: {faults[0].found}", faults=faults, next_step=next_step)
