@@ -36,7 +36,7 @@ _Handler = TypeVar("_Handler", bound=Callable[..., Any])
 acts = APIRouter(prefix="/v1", tags=["acts"], route_class=ActRoute)
 
 _NAMED = "/registry/{name}/"
-_Reason = Annotated[str, Query(max_length=4096, description="why, for whoever reads the history later")]
+_Reason = Annotated[str, Query(max_length=4096, description="why, for later readers of the history")]
 
 
 def _act(path: str, summary: str) -> Callable[[_Handler], _Handler]:
@@ -53,7 +53,7 @@ def _upload(path: str, summary: str, media_type: str, description: str) -> Calla
     _NAMED + "register",
     "Register a package as the next version",
     tar.MEDIA_TYPE,
-    "a tar of the package's folder: plain files, meta.json among them",
+    "a tar of the package's folder: plain files, including meta.json",
 )
 async def register(  # noqa: PLR0917 - FastAPI reads a route's parts from its parameters
     request: Request,
@@ -63,7 +63,7 @@ async def register(  # noqa: PLR0917 - FastAPI reads a route's parts from its pa
     actor: Asking,
     reason: _Reason = "",
 ) -> ReceiptView:
-    """The files are scanned and kept by their digests. `flyball register` makes the folder and sends it."""
+    """Scans the files and stores them by digest. `flyball register` makes the folder and sends it."""
     async with bodies.received(request, tar.MEDIA_TYPE) as (body, folder):
 
         def kept() -> ReceiptView:
@@ -82,29 +82,29 @@ async def import_file(
     actor: Asking,
     reason: _Reason = "",
 ) -> Versions:
-    """Everything in it is verified before anything is kept. Answers with the versions that are new here."""
+    """Verifies everything before storing anything. Returns the new versions."""
     async with bodies.received(request, BUNDLE_TYPE) as (body, _):
         taken = await run_in_threadpool(lambda: registry.import_file(body, actor=actor, reason=reason))
     return Versions(versions=taken)
 
 
-@_act(_NAMED + "sign", "Hand over the signatures of a version")
+@_act(_NAMED + "sign", "Submit the signatures of a version")
 def sign(registry: Registry, name: NameInPath, body: SignBody, actor: Asking) -> ReceiptView:
-    """Both were made where the key is; both are verified here against the trust policy and the files that are kept."""
+    """Verifies both signatures, made on the signer's machine, against the trust policy and the stored files."""
     bundle, release = json.dumps(body.bundle).encode(), json.dumps(body.release).encode()
     return registry.sign(f"{name}@{body.version}", bundle=bundle, release=release, actor=actor, reason=body.reason)
 
 
 @_act(_NAMED + "approve", "Approve a version")
 def approve(registry: Registry, name: NameInPath, body: ApproveBody, actor: Asking) -> ReceiptView:
-    """Takes an approver's own signature over the release. The author of a version cannot approve it."""
+    """Takes an approver's signature over the release. Authors cannot approve their own versions."""
     ref = f"{name}@{body.version}"
     return registry.approve(ref, signature=body.signature, key=body.key, actor=actor, reason=body.reason)
 
 
 @_act(_NAMED + "reject", "Reject a version")
 def reject(registry: Registry, name: NameInPath, body: ReasonedBody, actor: Asking) -> ReceiptView:
-    """It is placed nowhere from then on; its author may sign it again once what was wrong is settled."""
+    """It can no longer be promoted, until its author signs it again."""
     return registry.reject(f"{name}@{body.version}", actor=actor, reason=body.reason)
 
 
@@ -116,7 +116,7 @@ def promote(
     actor: Asking,
     _: Annotated[None, one_of(4, "promotions")],
 ) -> ReceiptView:
-    """Runs the gates first, and answers with what each of them found. With `candidate`, beside what is placed."""
+    """Runs the gates first and returns their results. With `candidate`, the champion stays."""
     tried = None if body.candidate is None else Candidate(body.candidate.share, body.candidate.shadow)
     return registry.promote(
         f"{name}@{body.version}",
@@ -128,25 +128,25 @@ def promote(
     )
 
 
-@_act(_NAMED + "rollback", "Put back what was served before")
+@_act(_NAMED + "rollback", "Roll an environment back")
 def rollback(registry: Registry, name: NameInPath, body: RollbackBody, actor: Asking) -> ReceiptView:
-    """One event. Servers keep the version before warm, so that it answers again within a second."""
+    """One event. Servers keep the previous version warm, so that it serves again within a second."""
     return registry.rollback(name, body.environment, actor=actor, reason=body.reason, to=body.to)
 
 
 @_act(_NAMED + "alias", "Move an alias")
 def alias(registry: Registry, name: NameInPath, body: AliasBody, actor: Asking) -> ReceiptView:
-    """Its history is kept. Names of environments are not aliases: what is placed there is promoted."""
+    """Its history stays. Names of environments cannot be aliases: use promote."""
     return registry.alias(name, body.alias, body.version, actor=actor, reason=body.reason)
 
 
-@_act(_NAMED + "revoke", "Take a version back for good")
+@_act(_NAMED + "revoke", "Revoke a version permanently")
 def revoke(registry: Registry, name: NameInPath, body: RevokeBody, actor: Asking) -> ReceiptView:
-    """Nothing serves it again. Where it serves now, `stop` must say that this is meant."""
+    """It never serves again. If it serves now, `stop` is required."""
     return registry.revoke(f"{name}@{body.version}", actor=actor, reason=body.reason, stop=body.stop)
 
 
-@_act(_NAMED + "retire", "End a version that nothing serves")
+@_act(_NAMED + "retire", "Retire a version that nothing serves")
 def retire(registry: Registry, name: NameInPath, body: VersionBody, actor: Asking) -> ReceiptView:
     """Its history stays."""
     return registry.retire(f"{name}@{body.version}", actor=actor, reason=body.reason)
@@ -154,5 +154,5 @@ def retire(registry: Registry, name: NameInPath, body: VersionBody, actor: Askin
 
 @_act("/nodes/forget", "Forget a server that is gone")
 def forget(registry: Registry, body: ForgetBody, actor: Asking) -> ReceiptView:
-    """One that was not heard of for five minutes. What it served while it was there stays in the history."""
+    """It must have been silent for five minutes. Its history stays."""
     return registry.forget(body.node, actor=actor, reason=body.reason)

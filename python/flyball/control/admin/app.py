@@ -28,11 +28,11 @@ _LARGER: dict[re.Pattern[str], int | None] = {
     re.compile(r"^/v1/registry/[^/]+/sign$"): _SIGN_BYTES_MAX,
     re.compile(r"^/v1/(registry/[^/]+/register|import)$"): None,
 }
-_ABOUT = """Versions of models and decisions: registered, signed, approved, placed, and all that was ever done to them.
+_ABOUT = """Versions of models and decisions: registration, signatures, approvals, placements and their history.
 
-Every request has an API key in `Authorization: Bearer KEY`; its roles decide what it may do. Refusals are
-`application/problem+json` with a stable `code` and, in `next`, what to do now. Every refused act is an event, too.
-Private keys never travel: signers and approvers sign where their key is."""
+Every request needs an API key in `Authorization: Bearer KEY`; its roles decide what it may do. Refusals are
+`application/problem+json` with a stable `code`, and the next step in `next`. Every refused act is an event, too.
+Private keys are never sent: signers and approvers sign on their own machines."""
 
 
 def admin_app(registry: LocalRegistry | LazyRegistry, uploads: Uploads | None = None) -> FastAPI:

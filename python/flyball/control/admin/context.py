@@ -25,37 +25,37 @@ if TYPE_CHECKING:
 
 _RETRY_AFTER_S = 10.0
 BEARER = HTTPBearer(
-    auto_error=False, description="an API key, made where the registry is:  flyball registry key add NAME --role ROLE"
+    auto_error=False, description="an API key, made on the registry's machine:  flyball registry key add NAME --role ROLE"
 )
 
 
 class ProblemFault(BaseModel):
-    """One part of a request that cannot be taken."""
+    """One invalid part of a request."""
 
-    path: str = Field(description="where it stands", examples=["body.environment"])
-    found: Any = Field(alias="is", description="what stands there")
-    allowed: str = Field(description="what would be taken")
+    path: str = Field(description="its path", examples=["body.environment"])
+    found: Any = Field(alias="is", description="the value found")
+    allowed: str = Field(description="the allowed values")
 
 
 class Problem(BaseModel):
-    """A refusal, by RFC 9457: what was wrong, its stable code, and what to do next."""
+    """A refusal (RFC 9457): what was wrong, its stable code, and the next step."""
 
     model_config = ConfigDict(extra="forbid")
 
     type: str = Field(
-        description="ends with the code; about:blank where HTTP itself refuses", examples=["urn:flyball:fault:forbidden"]
+        description="ends with the code; about:blank for plain HTTP errors", examples=["urn:flyball:fault:forbidden"]
     )
     title: str = Field(examples=["forbidden"])
     status: int = Field(examples=[403])
     detail: str = Field(examples=["grace may not promote: that needs the role deployer, and the key has approver"])
-    request_id: str = Field(description="under which the server's log knows the request")
+    request_id: str = Field(description="the request's id in the server's log")
     code: str | None = Field(
-        default=None, description="stable; the same that the command line has in --json", examples=["forbidden"]
+        default=None, description="stable; the same as in the command line's --json", examples=["forbidden"]
     )
-    exit_code: int | None = Field(default=None, description="what the command line exits with", examples=[3])
-    reason: str | None = Field(default=None, description="why a signature is not trusted, of the closed list")
-    next: str | None = Field(default=None, description="what to do now")
-    faults: list[ProblemFault] | None = Field(default=None, description="every part of the request that cannot be taken")
+    exit_code: int | None = Field(default=None, description="exit code of the command line", examples=[3])
+    reason: str | None = Field(default=None, description="why a signature is refused, from a closed list")
+    next: str | None = Field(default=None, description="the next step")
+    faults: list[ProblemFault] | None = Field(default=None, description="all invalid parts of the request")
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -65,17 +65,17 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 _MEANINGS = {
-    400: "the body is no JSON",
-    401: "no key came with the request, or none that is known",
+    400: "the body is not JSON",
+    401: "the API key is missing or unknown",
     403: "the key's roles do not allow this",
-    404: "there is no such name, version, alias or environment",
-    408: "the body did not come in time",
-    409: "the registry's rules do not allow it as things are, or somebody else changed the name first",
+    404: "unknown name, version, alias or environment",
+    408: "the body was not complete in time",
+    409: "the registry's rules do not allow it now, or the name was changed concurrently",
     413: "the body is too large",
-    415: "the body is of another kind",
-    422: "a field is not as it must be, or what was sent does not verify",
-    500: "a fault of the server; its log has the request's id",
-    503: "the registry's database or its artifacts cannot be reached, or too much is on its way",
+    415: "unsupported media type",
+    422: "a field is invalid, or a signature does not verify",
+    500: "an internal error; the server's log has the request's id",
+    503: "the registry's database or artifacts are unreachable, or too many requests are in progress",
 }
 
 
@@ -150,7 +150,7 @@ VersionInPath = Annotated[
         min_length=1,
         max_length=128,
         pattern=NAME_PATTERN,
-        description="a version's number, an alias, or an environment: what is placed there",
+        description="a version number, an alias, or an environment for the version placed there",
         examples=["7"],
     ),
 ]
