@@ -19,7 +19,6 @@ from flyball.errors import (
     FlyballError,
     ForbiddenError,
     GateRefusedError,
-    NotFoundError,
     RegistryConflictError,
     RegistryRefusedError,
     UnavailableError,
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flyball.registry.acts.interface import Actor, Candidate
-    from flyball.registry.acts.rules import Allowed, Gate, Promotion, Refusal
+    from flyball.registry.acts.rules import Allowed, Gate, Promotion
     from flyball.registry.events.event import Event
     from flyball.registry.events.state import NameState, Version
     from flyball.registry.home import Home
@@ -49,7 +48,6 @@ _TRIES = 5  # for acts that concurrent acts cannot invalidate; others fail with 
 _REFUSALS = (3, 4)
 _NO_ROOT = "sha256:" + "0" * 64  # before a package has one
 _DIGESTS = ("models", "decision", "policy", "schema")
-_NOT_FOUND = ("version_not_found", "unknown_environment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +128,12 @@ class Registry(Reading):
             owner, submitted = _owner(actor, said["approver"])
             approval_rules, number, release = self.handle.approval_rules(), version.number, version.release
 
-            def judge(now: NameState) -> Allowed | Refusal:
+            def judge(now: NameState) -> Allowed:
                 if now.versions[number].release != release:
-                    words = f"{ref} was signed anew meanwhile, and the approval is for the release before"
-                    return rules.Refusal("signed_anew", words, f"look at it, then:  flyball approve {ref} --key FILE")
+                    words = f"{ref} was signed again meanwhile; the approval is for the previous release"
+                    raise GateRefusedError(
+                        words, code="signed_anew", next_step=f"look at it, then:  flyball approve {ref} --key FILE"
+                    )
                 return rules.approve(now, approval_rules, actor, number, {**said, **submitted})
 
             return self._repeated(state.name, owner, reason, judge)
@@ -161,9 +161,7 @@ class Registry(Reading):
             if approval_rules.approvals is None:
                 self.handle.trust()  # raises with the cause
             asked = rules.Promotion(version.number, environment, candidate, break_glass, reason)
-            found = rules.promotable(state, approval_rules, actor, asked)
-            if isinstance(found, rules.Refusal):
-                raise _error(found)
+            rules.promotable(state, approval_rules, actor, asked)
             evidence = self._judged(state.name, version, asked)
             receipt = self._once(state, actor, reason, rules.promote(state, approval_rules, actor, asked, evidence))
             gates = [GateView(gate=gate.gate, passed=gate.passed, words=gate.words) for gate in evidence]
@@ -200,18 +198,14 @@ class Registry(Reading):
         """Remove a server that is gone from the status; its history stays."""
         with self._refusing("forget", node, actor, reason):
             if not actor.roles & ROLES_OF["forget"]:
-                raise ForbiddenError(f"{actor.name} is no deployer", next_step="ask somebody who is")
+                raise ForbiddenError(f"{actor.name} is not a deployer", next_step="ask a deployer")
             return _receipt(self.handle.nodes.forget(node, actor=actor, reason=reason)[0])
 
-    def _once(
-        self, state: NameState, actor: Actor, reason: str, judged: Allowed | Refusal, source: str | None = None
-    ) -> ReceiptView:
-        """Append an allowed act if the name has not changed since; raises a refused one.
+    def _once(self, state: NameState, actor: Actor, reason: str, judged: Allowed, source: str | None = None) -> ReceiptView:
+        """Append an allowed act if the name has not changed since.
 
         `source`: the origin of an imported version, stored in the same transaction.
         """
-        if isinstance(judged, rules.Refusal):
-            raise _error(judged)
         how = actor.authenticated
         drafts = [Draft(state.name, judged.kind, judged.body, actor.name, reason, state.revision, how)]
         if source:
@@ -224,7 +218,7 @@ class Registry(Reading):
         name: str,
         actor: Actor,
         reason: str,
-        judge: Callable[[NameState], Allowed | Refusal],
+        judge: Callable[[NameState], Allowed],
         source: str | None = None,
     ) -> ReceiptView:
         """Like `_once`, but evaluate again after a conflict: these acts never undo another one."""
@@ -254,7 +248,7 @@ class Registry(Reading):
             raise RegistryRefusedError(f"{name!r} cannot be a name", next_step=NAME_WORDS)
         if other := self.handle.log.other_spelling(name):
             raise RegistryRefusedError(
-                f"there is {other} already, which differs only in case", next_step=f"register it as {other}"
+                f"{other} exists already and differs only in case", next_step=f"register it as {other}"
             )
 
     def _signer(self, name: str, version: Version, bundle: bytes, release: bytes) -> dict[str, Any]:
@@ -333,13 +327,3 @@ def _receipt(event: Event) -> ReceiptView:
         previous=previous,
         warning=too_late(event.at, now_us()),
     )
-
-
-def _error(refusal: Refusal) -> FlyballError:
-    """A refusal as the error class of its exit code and HTTP status."""
-    kind: type[FlyballError] = GateRefusedError
-    if refusal.code == "forbidden":
-        kind = ForbiddenError
-    elif refusal.code in _NOT_FOUND:
-        kind = NotFoundError
-    return kind(refusal.words, code=refusal.code, next_step=refusal.next_step)
