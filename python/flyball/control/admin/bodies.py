@@ -11,17 +11,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from flyball.documents.names import NAME_PATTERN
 
-Name = Annotated[str, Field(min_length=1, max_length=128, pattern=NAME_PATTERN)]
-Reference = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=128,
-        pattern=NAME_PATTERN,
-        description="a version number, an alias, or an environment for the version placed there",
-        examples=["7"],
-    ),
-]
+NAME: dict[str, Any] = {"min_length": 1, "max_length": 128, "pattern": NAME_PATTERN}
+"""The limits of a name, in a body, path or query."""
+VERSION: dict[str, Any] = {
+    **NAME,
+    "description": "a version number, an alias, or an environment for the version placed there",
+    "examples": ["7"],
+}
+Name = Annotated[str, Field(**NAME)]
+Reference = Annotated[str, Field(**VERSION)]
 _Why = Annotated[
     str, Field(max_length=4096, description="why, for later readers of the history", examples=["quarterly refit"])
 ]

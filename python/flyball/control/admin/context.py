@@ -12,11 +12,10 @@ from fastapi import Depends, Path, Request, Security
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
+from flyball.control.admin.bodies import NAME, VERSION
 from flyball.control.admin.callers import Gatekeeper
 from flyball.control.admin.problems import MEDIA_TYPE
-from flyball.control.admin.uploads import Uploads
-from flyball.documents.names import NAME_PATTERN
-from flyball.errors import OverloadedError
+from flyball.control.admin.uploads import Uploads, slot
 from flyball.registry.acts.interface import Actor
 from flyball.registry.local import LocalRegistry
 
@@ -129,28 +128,13 @@ def one_of(most: int, what: str) -> Any:
     places = threading.Semaphore(most)
 
     def held() -> Iterator[None]:
-        if not places.acquire(blocking=False):
-            full = OverloadedError(f"{most} {what} are on their way already", next_step="try again in a moment")
-            full.retry_after_s = _RETRY_AFTER_S
-            raise full
-        try:
+        with slot(places, f"{most} {what} are in progress already", _RETRY_AFTER_S):
             yield
-        finally:
-            places.release()
 
     return Depends(held)
 
 
 Registry = Annotated[LocalRegistry, Depends(_registry)]
 Bodies = Annotated[Uploads, Depends(_uploads)]
-NameInPath = Annotated[str, Path(min_length=1, max_length=128, pattern=NAME_PATTERN, examples=["fraud"])]
-VersionInPath = Annotated[
-    str,
-    Path(
-        min_length=1,
-        max_length=128,
-        pattern=NAME_PATTERN,
-        description="a version number, an alias, or an environment for the version placed there",
-        examples=["7"],
-    ),
-]
+NameInPath = Annotated[str, Path(**NAME, examples=["fraud"])]
+VersionInPath = Annotated[str, Path(**VERSION)]

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import threading
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from flyball.control.admin.problems import TooLargeError
 from flyball.errors import InvalidInputError, OverloadedError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from fastapi import Request
 
@@ -29,6 +29,19 @@ AT_ONCE_MAX = 4
 PREFIX = ".passing-"
 _RETRY_AFTER_S = 5.0
 _LEFT_S = 86_400
+
+
+@contextmanager
+def slot(places: threading.Semaphore, full: str, retry_after_s: float) -> Iterator[None]:
+    """Hold one of a few slots; refuses at once if all are taken."""
+    if not places.acquire(blocking=False):
+        error = OverloadedError(full, next_step="try again in a moment")
+        error.retry_after_s = retry_after_s
+        raise error
+    try:
+        yield
+    finally:
+        places.release()
 
 
 @dataclass
@@ -52,25 +65,21 @@ class Uploads:
         sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if sent != media_type:
             raise InvalidInputError(
-                f"the body is {sent or 'of no kind'}, and {media_type} is wanted",
+                f"the body is {sent or 'of unknown type'}, expected {media_type}",
                 code="unsupported_media",
                 next_step=f"send it as content-type: {media_type}",
             )
         told = request.headers.get("content-length", "")
         if told.isdigit() and int(told) > self.bytes_max:
             raise self._too_large()
-        if not self._places.acquire(blocking=False):
-            full = OverloadedError(f"{AT_ONCE_MAX} uploads are on their way already", next_step="try again in a moment")
-            full.retry_after_s = _RETRY_AFTER_S
-            raise full
-        try:
-            with tempfile.TemporaryDirectory(prefix=PREFIX, dir=self.folder) as made:
-                body, beside = Path(made, "body"), Path(made, "folder")
-                beside.mkdir()
-                await self._write(request, body)
-                yield body, beside
-        finally:
-            self._places.release()
+        with (
+            slot(self._places, f"{AT_ONCE_MAX} uploads are in progress already", _RETRY_AFTER_S),
+            tempfile.TemporaryDirectory(prefix=PREFIX, dir=self.folder) as made,
+        ):
+            body, beside = Path(made, "body"), Path(made, "folder")
+            beside.mkdir()
+            await self._write(request, body)
+            yield body, beside
 
     async def _write(self, request: Request, body: Path) -> None:
         left = self.bytes_max
@@ -84,5 +93,5 @@ class Uploads:
     def _too_large(self) -> TooLargeError:
         return TooLargeError(
             f"the body is larger than {self.bytes_max:,} bytes",
-            next_step="register it where the registry is, or start flyball admin with a larger --upload-gib-max",
+            next_step="register it on the registry's machine, or start flyball admin with a larger --upload-gib-max",
         )

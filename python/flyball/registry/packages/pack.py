@@ -131,8 +131,8 @@ class _Decision:
     def _with_own_model(self, spec: Spec) -> Spec:
         if spec.model is None:
             raise UsageError(
-                f"{self._path} has several models, so one beside it has no place",
-                next_step="leave the model out: those that the decision names are taken",
+                f"{self._path} has several models, so it cannot take another one",
+                next_step="leave the model out: the decision's own models are used",
             )
         self._brought[self._target / MODEL] = MODEL
         own = {"path": str(self._target / MODEL), "name": only_name(spec.model), "digest": None}
@@ -156,7 +156,7 @@ class _Decision:
     def _pinned(self, path: str) -> str:
         if self._resolve is None:
             raise UsageError(
-                f"{self._path} asks {path} of a registry, and none is at hand", next_step="name it: --registry HOME"
+                f"{self._path} asks {path} of a registry, and no registry is given", next_step="name it: --registry HOME"
             )
         found = self._resolve(path)
         self._references[found.ref] = found
@@ -203,7 +203,7 @@ def _taken(source: Path, target: Path) -> RegistryRefusedError:
 
 def _copy_folder(source: Path, target: Path) -> None:
     if not source.is_dir():
-        raise InvalidInputError(f"{source} is no folder", next_step="name a folder, an ONNX file or a decision")
+        raise InvalidInputError(f"{source} is not a folder", next_step="name a folder, an ONNX file or a decision")
     try:
         for copied, (name, handle) in enumerate(plain_files(source)):
             with open(handle, "rb") as file:
@@ -216,7 +216,7 @@ def _copy_folder(source: Path, target: Path) -> None:
                     with (target / name).open("wb") as kept:
                         shutil.copyfileobj(file, kept)
     except ArtifactRefusedError as error:
-        raise InvalidInputError(error.message, next_step="copy what it leads to into the folder") from error
+        raise InvalidInputError(error.message, next_step="copy the link's target into the folder") from error
 
 
 def _copy_json(sources: Sequence[Path], folder: Path, *, name: str | None = None) -> None:
@@ -265,23 +265,18 @@ def _meta(contents: Contents, target: Path, references: Mapping[str, PackageFold
     ]
     try:
         return Meta(
-            name=contents.name,
+            **{key: getattr(contents, key) for key in ("name", "author", "lineage", "card", "contract", "notes")},
             created=created,
-            author=contents.author,
             kind="decision" if has_decision else "model",
             models=signatures,
             references=asks,
             decision=DecisionDigests.model_validate(digests.model_dump(by_alias=True)) if digests else None,
             metrics=dict(contents.metrics),
-            lineage=contents.lineage,
-            card=contents.card,
-            contract=contents.contract,
-            notes=contents.notes,
         )
     except ValidationError as error:
         faults = faults_of(error, Meta)
         raise UsageError(
-            "what is said of the package is not allowed", faults=faults, next_step="flyball register --help"
+            "the package's metadata is not valid", faults=faults, next_step="flyball register --help"
         ) from error
 
 
@@ -290,7 +285,7 @@ def _asked(name: str, target: Path) -> dict[str, str]:
     spec, _ = read_spec(target / DECISION)
     if spec.decision != name:
         raise RegistryRefusedError(
-            f"the decision calls itself {spec.decision}, and callers would ask for {name}",
+            f"the decision is named {spec.decision}, but would be registered as {name}",
             next_step=f"register it as {spec.decision}, or write  decision: {name}",
         )
     models = {**(spec.models or {}), **({only_name(spec.model): spec.model} if spec.model else {})}
