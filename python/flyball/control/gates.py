@@ -93,7 +93,7 @@ def _probe(package: PackageFolder) -> Gate:
 def _validation(meta: Meta) -> Gate:
     due = meta.card.validation_due
     if due is None:
-        return Gate("validation", passed=True, words="its card names no day by which it must be validated again")
+        return Gate("validation", passed=True, words="its card has no validation date")
     if meta.card.overdue(datetime.now(UTC).date()):
         return Gate("validation", passed=False, words=f"its validation was due on {due}", evidence={"due": due})
     return Gate("validation", passed=True, words=f"validation is due on {due}", evidence={"due": due})

@@ -75,11 +75,11 @@ def _prepared(subject: Subject, package: PackageFolder, folder: Path) -> _Measur
     serve = [sys.executable, "-m", "flyball", "serve", "--listen", "127.0.0.1:0"]
     if not (package.folder / DECISION).is_file():
         model = main_model(package.folder)
-        known: dict[str, Any] = {"model": model.name, "rows": len(rows) or "made up from the model's signature"}
+        known: dict[str, Any] = {"model": model.name, "rows": len(rows) or "generated from the model's signature"}
         return _Measured("model", [*serve, f"{subject.name}={model}"], rows, said, known)
     if not rows:
         raise InvalidInputError(
-            f"{package.ref} has a latency contract and no samples, so its decision cannot be asked", next_step=_NO_SAMPLES
+            f"{package.ref} has a latency contract and no samples, so its decision cannot be measured", next_step=_NO_SAMPLES
         )
     whole, shared = _alone(package, subject.handle.references(subject.version))
     (folder / DECISION).write_text(whole)
@@ -168,7 +168,7 @@ def _gate(contract: Path, url: str, out: Path, said: LatencyContract) -> tuple[b
     ended = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
     if ended.returncode == 0:
         return True, ""
-    last = ended.stderr.strip().splitlines()[-1:] or ["the measurement ended without a word"]
+    last = ended.stderr.strip().splitlines()[-1:] or ["the measurement failed without a message"]
     try:
         return False, str(json.loads(last[0])["error"])
     except (ValueError, KeyError, TypeError):

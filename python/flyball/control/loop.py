@@ -211,7 +211,7 @@ class ControlLoop:
         stands, applied = self.stands, self.stands.applied or {}
         dropped = self.state.drop_all_but(stands.proven.good.values(), applied.values(), stands.warm.values())
         if dropped:
-            log("INFO", "packages dropped that nothing serves any more", count=len(dropped), packages=dropped)
+            log("INFO", "unused packages removed", count=len(dropped), packages=dropped)
 
     def _keep(self, keep: Keep) -> None:
         """Write the last good snapshot; a full disk must not stop a rollback."""
@@ -246,7 +246,7 @@ class ControlLoop:
         except (RefusedError, UsageError) as error:
             if not self.state.trust_policy.is_file():
                 raise
-            self._log_once("distrusted", "ERROR", "trust policy not taken", str(error))
+            self._log_once("distrusted", "ERROR", "trust policy refused", str(error))
             return False
         self._logged.pop("distrusted", None)
         return taken
@@ -305,7 +305,7 @@ class ControlLoop:
     def _say_down(self, error: Exception) -> None:
         if isinstance(error, UnavailableError) and self._opened is not None:
             self.stands.seen = -1  # events during the outage are checked afterwards
-        self._log_once("down", "WARN", "registry not followed, serving what was last good", str(error))
+        self._log_once("down", "WARN", "registry not followed, serving the last good snapshot", str(error))
 
     def _log_once(self, kind: str, level: Literal["WARN", "ERROR"], message: str, reason: str) -> None:
         """Log a problem once per reason: a registry that is down for a night must not fill a disk."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from flyball.native.server_documents import Deployments, DeploymentState
 
 _NOT_SEEN = "it has not seen this snapshot yet"
-_NOT_THERE = "not_serving: it was neither loaded nor refused; somebody may have unloaded it"
+_NOT_THERE = "not_serving: it was neither loaded nor refused; it may have been unloaded"
 
 
 def reports_of(

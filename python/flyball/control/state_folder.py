@@ -75,7 +75,7 @@ class StateFolder:
             Trust(offered, roots, now, lowest)
         except SignatureError as error:
             raise RefusedError(
-                f"the registry's trust policy is not taken: {error.message}",
+                f"the registry's trust policy is refused: {error.message}",
                 code="trust_refused",
                 next_step=f"if its root key was changed on purpose, remove {self.trust_root}",
             ) from error

@@ -233,16 +233,16 @@ def _serve(state: State, now: float) -> Iterator[Action]:
     if judging:
         state.judge_at = None
         state.proven.refused.clear()  # the new policy may accept it
-    given = list(_give(state, anew=judging))
+    given = list(_give(state, again=judging))
     yield from given
     if given or now - state.reported_at >= (ASK_AGAIN_S if state.waiting else REPORT_S):
         yield Ask()
 
 
-def _give(state: State, *, anew: bool = False) -> Iterator[Action]:
+def _give(state: State, *, again: bool = False) -> Iterator[Action]:
     """Apply changed documents. The last good snapshot is written first, so that it is never the older one."""
     documents = state.documents()
-    if documents != state.applied or anew:
+    if documents != state.applied or again:
         yield _keep(state, documents)
         yield Apply(documents)
 

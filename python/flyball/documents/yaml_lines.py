@@ -56,7 +56,7 @@ def read_marked(text: str) -> Marked:
         raise BrokenYamlError(_line_of(error), _why(error)) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise BrokenYamlError(line, f"is no YAML: the character U+{error.character:04X} has no place in it") from error
+        raise BrokenYamlError(line, f"is not YAML: the character U+{error.character:04X} is not allowed") from error
     except RecursionError as error:
         raise BrokenYamlError(1, "is nested too deeply") from error
     marked = Marked()
@@ -80,7 +80,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise BrokenYamlError(mark.line + 1, "aliases are not taken here; write the value out")
+            raise BrokenYamlError(mark.line + 1, "aliases are not supported; write the value out")
         return super().compose_node(parent, index)
 
 
@@ -94,7 +94,7 @@ def _plain(node: Any, place: Place, marked: Marked) -> object:
     marked.lines.setdefault(place, node.start_mark.line + 1)
     kind = node.tag.removeprefix(_TAG)
     if kind not in (*_TYPES, "str", "seq", "map"):
-        marked.problems.append((place, marked.lines[place], f"has the tag {node.tag}; tags are not taken here"))
+        marked.problems.append((place, marked.lines[place], f"has the tag {node.tag}; tags are not supported"))
     if isinstance(node, yaml.ScalarNode):
         return _scalar(kind, node.value)
     if isinstance(node, yaml.SequenceNode):
@@ -108,7 +108,7 @@ def _plain(node: Any, place: Place, marked: Marked) -> object:
             continue
         here = (*place, key)
         if key in values:
-            marked.problems.append((here, line, f"stands twice; the first is in line {marked.lines[here]}"))
+            marked.problems.append((here, line, f"is duplicated; first in line {marked.lines[here]}"))
             continue
         marked.lines[here] = line
         values[key] = _plain(value_node, here, marked)
@@ -139,4 +139,4 @@ def _line_of(error: yaml.MarkedYAMLError) -> int:
 def _why(error: yaml.MarkedYAMLError) -> str:
     if error.problem == "but found another document":
         return "another document begins here; a file has one"
-    return f"is no YAML: {error.problem or error.context}"
+    return f"is not YAML: {error.problem or error.context}"

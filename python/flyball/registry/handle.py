@@ -84,7 +84,7 @@ class RegistryHandle:
         name, at, which = ref.partition("@")
         if not at or not which:
             raise UsageError(
-                f"{ref!r} names no version", next_step=f"write {name or 'NAME'}@NUMBER or {name or 'NAME'}@ALIAS"
+                f"{ref!r} does not name a version", next_step=f"write {name or 'NAME'}@NUMBER or {name or 'NAME'}@ALIAS"
             )
         state = self.known(name)
         placement = state.placements.get(which)
@@ -143,7 +143,7 @@ class RegistryHandle:
 
         if not self.home.trust_root.is_file() or not self.home.trust.is_file():
             raise UsageError(
-                f"{self.home.folder} has no trust policy, so nobody is trusted with anything",
+                f"{self.home.folder} has no trust policy, so no signature is trusted",
                 code="no_trust",
                 next_step=_no_trust(self.home),
             )
@@ -204,5 +204,5 @@ def _highest_serial(connection: Connection) -> int:
 def _no_trust(home: Home) -> str:
     """The next missing step."""
     if not home.trust_root.is_file():
-        return f"bring the root's public key there:  flyball key new root.pem && cp root.pub {home.trust_root}"
+        return f"copy the root's public key there:  flyball key new root.pem && cp root.pub {home.trust_root}"
     return f"make one:  flyball trust init --file {home.trust}"

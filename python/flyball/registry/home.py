@@ -90,7 +90,7 @@ class Home:
                 os.fsync(written.fileno())
         except FileExistsError as error:
             raise RegistryRefusedError(
-                f"{folder} is a registry already", next_step=f"flyball registry list --registry {folder}"
+                f"{folder} is already a registry", next_step=f"flyball registry list --registry {folder}"
             ) from error
         except OSError as error:
             raise RegistryRefusedError(
@@ -107,7 +107,7 @@ class Home:
                 content = opened.read(_FILE_BYTES_MAX + 1)
         except OSError as error:
             raise RegistryRefusedError(
-                f"{folder} is no registry: {FILE} cannot be read ({error.strerror})",
+                f"{folder} is not a registry: {FILE} cannot be read ({error.strerror})",
                 next_step=f"make one:  flyball registry init {folder}",
             ) from error
         return cls(folder, _read(content, file))
@@ -124,7 +124,7 @@ class Home:
             url = os.environ.get(variable, "")
             if not _DATABASE.match(url) or url.startswith("env:"):
                 raise RegistryRefusedError(
-                    f"{self.folder / FILE} takes the database from {variable}, which is not set to a database's URL",
+                    f"{self.folder / FILE} reads the database's URL from {variable}, which is not set to one",
                     next_step=f"export {variable}=postgresql://USER@HOST/NAME",
                 )
         if not url.startswith("sqlite:///"):
@@ -148,7 +148,7 @@ def _read(content: bytes, file: Path) -> RegistrySettings:
     try:
         marked = read_marked(content.decode())
     except UnicodeDecodeError as error:
-        raise RegistryRefusedError(f"{file} is no UTF-8: {error.reason}") from error
+        raise RegistryRefusedError(f"{file} is not UTF-8: {error.reason}") from error
     except BrokenYamlError as error:
         raise RegistryRefusedError(f"{file}:{error.line} {error.why}") from error
     faults = [LineFault("", None, "", f"{file}:{line}", words) for _place, line, words in marked.problems]

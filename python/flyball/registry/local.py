@@ -53,7 +53,7 @@ class LocalRegistry(Registry):
     def fetch(self, ref: str, folder: Path) -> VersionDetail:
         """Write the verified files of a version to a new folder."""
         if folder.exists():
-            raise UsageError(f"{folder} is there already", next_step="name a folder that is not")
+            raise UsageError(f"{folder} exists already", next_step="name a new folder")
         _, version = self.handle.find(ref)
         fetch_package(self.handle.store, version.manifest, folder, root=version.root)
         return self.show(ref)
@@ -64,7 +64,7 @@ class LocalRegistry(Registry):
 
         with self._refusing("import", file.name, actor, reason):
             if not actor.roles & ROLES_OF["import"]:
-                raise ForbiddenError(f"{actor.name} is no deployer", next_step="ask somebody who is")
+                raise ForbiddenError(f"{actor.name} is not a deployer", next_step="ask a deployer")
             taken = transfer.take(self.handle, file, actor, reason)
         approval_rules = self.handle.approval_rules()
         states = [(self.handle.state(name), number) for name, number in taken]
@@ -82,15 +82,15 @@ class LocalRegistry(Registry):
             raise UsageError(f"{name!r} cannot be a key's name", next_step="1 to 64 of A-Z a-z 0-9 . _ -")
         wrong = [role for role in roles if role not in ROLES]
         if wrong or not roles:
-            raise UsageError(f"{', '.join(wrong) or 'nothing'} is no role", next_step=f"one of {', '.join(ROLES)}")
+            raise UsageError(f"{', '.join(wrong) or 'nothing'} is not a role", next_step=f"one of {', '.join(ROLES)}")
         revision = self.handle.log.revision(KEYS_STREAM)  # read before the keys, to detect a concurrent change
         known = self.keys()
         if any(key.name == name for key in known):
             raise RegistryConflictError(
-                f"there is a key {name} already", next_step=f"take it back first:  flyball registry key remove {name}"
+                f"the key {name} exists already", next_step=f"remove it first:  flyball registry key remove {name}"
             )
         if len(known) >= KEYS_MAX:
-            raise RegistryRefusedError(f"there are {KEYS_MAX:,} keys, which is the most", next_step="remove one")
+            raise RegistryRefusedError(f"there are {KEYS_MAX:,} keys already, the maximum", next_step="remove one")
         key, kept = new_key()
         body = {"name": name, "roles": sorted(set(roles)), "sha256": kept}
         self.handle.log.append(KEYS_STREAM, revision, "key_added", body, **_told(actor, reason))
@@ -100,7 +100,7 @@ class LocalRegistry(Registry):
         """Remove a key; its next request is refused."""
         revision = self.handle.log.revision(KEYS_STREAM)
         if not any(key.name == name for key in self.keys()):
-            raise NotFoundError(f"there is no key {name}", code="key_not_found", next_step="flyball registry key list")
+            raise NotFoundError(f"unknown key {name}", code="key_not_found", next_step="flyball registry key list")
         self.handle.log.append(KEYS_STREAM, revision, "key_removed", {"name": name}, **_told(actor, reason))
 
     def refused(self, act: str, name: str, error: FlyballError, actor: Actor) -> None:

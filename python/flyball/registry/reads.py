@@ -238,7 +238,7 @@ class Reading:
         """Expirations under current placements. An unreadable trust policy is reported itself."""
         trust = self.handle.trust_if_readable()
         if trust is None and placed:
-            words = "the trust policy cannot be read or holds no longer, so servers load nothing new:  flyball trust show"
+            words = "the trust policy is unreadable or expired, so servers load nothing new:  flyball trust show"
             return [EndingView(what="the trust policy", ends_at=None, ended=True, words=words)]
         if trust is None:
             return []

@@ -112,7 +112,7 @@ class _Judge:
     def check_file(self, said: bytes, data: bytes) -> None:
         """Require that a signer or publisher signed the file."""
         if dsse.read_envelope("transfer", data).payload != said:
-            raise refused(Reason.CHANGED_FILE, "what the bundle file says of itself was changed after it was signed")
+            raise refused(Reason.CHANGED_FILE, "the bundle file's listing was changed after it was signed")
         for key in self._trust.signers("transfer", data, self._now):
             if not _MAY_CARRY & set(key.roles):
                 raise refused(Reason.WRONG_ROLE, f"{key.name} may not vouch for bundle files")
@@ -215,14 +215,14 @@ def _known(opened: RegistryHandle, version: CarriedVersion) -> bool:
     if state.versions and version.version < max(state.versions):
         raise RegistryConflictError(
             f"{version.name} has a newer version here, {max(state.versions)}, and {ref} would come after it",
-            next_step="take files in the order of their versions",
+            next_step="import files in the order of their versions",
         )
     return False
 
 
 def _needed(digest: str | None, version: CarriedVersion) -> str:
     if digest is None:
-        raise refused(Reason.UNSIGNED, f"{version.name}@{version.version} came without its signatures")
+        raise refused(Reason.UNSIGNED, f"{version.name}@{version.version} has no signatures")
     return digest
 
 

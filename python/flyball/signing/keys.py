@@ -35,7 +35,7 @@ _END = "-----END PUBLIC KEY-----\n"
 def generate(curve: str = "P-256") -> PrivateKey:
     """A new private key."""
     if curve not in CURVES:
-        raise UsageError(f"there is no curve {curve!r}", next_step=f"choose one of {', '.join(CURVES)}")
+        raise UsageError(f"unknown curve {curve!r}", next_step=f"choose one of {', '.join(CURVES)}")
     return ec.generate_private_key(CURVES[curve])
 
 
@@ -109,7 +109,7 @@ def _read(file: Path) -> bytes:
         with file.open("rb") as opened:
             data = opened.read(_PEM_BYTES_MAX + 1)
     except FileNotFoundError as error:
-        raise UsageError(f"there is no file {file}", next_step="make a key:  flyball key new NAME.pem") from error
+        raise UsageError(f"{file} does not exist", next_step="make a key:  flyball key new NAME.pem") from error
     if len(data) > _PEM_BYTES_MAX:
         raise UsageError(f"{file} is too large for a file of keys", next_step="name a PEM file")
     return data

@@ -132,5 +132,5 @@ class TrustPolicy(Signed):
             with boundary():
                 native.check_trust_policy(json.dumps(document).encode())
         except SignatureError as error:
-            raise UsageError(f"that is no trust policy: {error.words}", next_step="flyball trust show") from error
+            raise UsageError(f"invalid trust policy: {error.words}", next_step="flyball trust show") from error
         return type(self).model_validate(document)

@@ -41,7 +41,7 @@ class Gatekeeper:
         if not actor.roles & wanted:
             error = ForbiddenError(
                 f"{actor.name} may not {act}: that needs the role {_either(wanted)}, and the key has {_either(actor.roles)}",
-                next_step=f"where the registry is:  flyball registry key add NAME --role {min(wanted)}",
+                next_step=f"on the registry's machine:  flyball registry key add NAME --role {min(wanted)}",
             )
             self.keep(error, actor, act, name)
             raise error
@@ -51,7 +51,7 @@ class Gatekeeper:
         self._registry.refused(act, name, error, actor)
 
     def _strange(self, authorization: str | None, act: str, name: str) -> UnauthenticatedError:
-        words = "there is no such key, or it was taken back" if authorization else "no key came with the request"
+        words = "the API key is unknown or was removed" if authorization else "the request has no API key"
         error = UnauthenticatedError(
             words, next_step="send it as Authorization: Bearer KEY; the command line takes it from FLYBALL_REGISTRY_KEY"
         )

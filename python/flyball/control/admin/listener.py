@@ -46,7 +46,7 @@ class Address:
         host, _, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not host or not port.isdigit() or int(port) > 65535:
-            raise UsageError(f"{text!r} is no address", next_step="write HOST:PORT, such as 127.0.0.1:8100")
+            raise UsageError(f"{text!r} is not an address", next_step="write HOST:PORT, such as 127.0.0.1:8100")
         if (tls_cert is None) != (tls_key is None):
             raise UsageError("a certificate and its key go together", next_step="give both --tls-cert and --tls-key")
         address = cls(host, int(port), tls_cert, tls_key, plain_beyond)

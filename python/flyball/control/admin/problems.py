@@ -149,9 +149,9 @@ async def _answer(request: Request, error: Exception) -> JSONResponse:
         "type": "about:blank",
         "title": HTTPStatus(error.status_code).phrase,
         "status": error.status_code,
-        "detail": f"{request.method} {request.url.path[:200]} is not offered here",
+        "detail": f"{request.method} {request.url.path[:200]} does not exist",
         "request_id": request_id,
-        "next": "what is offered:  GET /openapi.json",
+        "next": "list all routes:  GET /openapi.json",
     }
     return JSONResponse(document, error.status_code, error.headers, MEDIA_TYPE)
 
@@ -162,7 +162,7 @@ def _invalid(error: RequestValidationError) -> FlyballError:
         return _REFUSALS[400]()
     faults = [Fault(_place(found["loc"]), _found(found.get("input")), found["msg"].lower()) for found in error.errors()]
     return RefusedError(
-        f"{len(faults)} part{'s' * (len(faults) != 1)} of the request cannot be taken",
+        f"the request has {len(faults)} invalid part{'s' * (len(faults) != 1)}",
         code="invalid_request",
         faults=faults,
         next_step="the fields and their limits:  GET /openapi.json",
@@ -170,9 +170,9 @@ def _invalid(error: RequestValidationError) -> FlyballError:
 
 
 _REFUSALS: dict[int, Callable[[], FlyballError]] = {
-    400: lambda: InvalidInputError("the body is no JSON", code="malformed_request", next_step="send one JSON object"),
-    408: lambda: DeadlineError("the body did not come in time", code="body_timeout", next_step="send it again"),
-    413: lambda: TooLargeError("the body is larger than this route takes", next_step="send less in one request"),
+    400: lambda: InvalidInputError("the body is not JSON", code="malformed_request", next_step="send one JSON object"),
+    408: lambda: DeadlineError("the body was not complete in time", code="body_timeout", next_step="send it again"),
+    413: lambda: TooLargeError("the body is larger than this route allows", next_step="send less in one request"),
 }
 
 
@@ -182,7 +182,7 @@ def unforeseen(error: Exception, request_id: str) -> JSONResponse:
         return respond(_REFUSALS[error.status_code](), request_id)  # raised while an unused body was read
     log("ERROR", "admin request failed", request_id=request_id, reason=repr(error)[:2000])
     hidden = FlyballError(
-        "the registry failed at this request", code="unexpected", next_step=f"the server's log has {request_id}"
+        "the registry failed with an internal error", code="unexpected", next_step=f"the server's log has {request_id}"
     )
     return respond(hidden, request_id)
 

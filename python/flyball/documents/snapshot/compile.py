@@ -53,7 +53,7 @@ class ModelSource:
         """Parse `PATH`, named by its stem, or `NAME=PATH`. An existing file with `=` in its path counts as PATH."""
         name, equals, path = text.partition("=")
         if equals and not path and not Path(text).exists():
-            raise UsageError(f"{text!r} names no file after the '='", next_step=f"write  {name or 'NAME'}=PATH")
+            raise UsageError(f"{text!r} has no path after the '='", next_step=f"write  {name or 'NAME'}=PATH")
         if not equals or Path(text).exists() or not is_name(name):
             name, path = Path(text).stem, text
         if not is_name(name):

@@ -65,7 +65,7 @@ class Bundle:
             for place, entry in enumerate(self.parsed_index().deployments):
                 if entry.digest not in present:
                     path = f"deployments[{place}].digest"
-                    faults.append(Fault(path, entry.digest, "the digest of a document that is there"))
+                    faults.append(Fault(path, entry.digest, "the digest of an existing document"))
         return faults
 
     def write(self, folder: Path) -> Path:

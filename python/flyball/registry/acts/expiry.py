@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flyball.signing.policy import TrustPolicy
 
 SOON = timedelta(days=14)
-_GO_ON = "servers that have it go on; one that starts anew refuses it"
+_GO_ON = "running servers keep it; a restarted one refuses it"
 _Version = tuple[str, int]
 
 

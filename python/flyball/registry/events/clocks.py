@@ -16,5 +16,5 @@ def too_late(at: int, now: int) -> str | None:
         return None
     return (
         f"the last event is of {text_of(at)}, {(at - now) // 60_000_000:,} minutes ahead of this clock, and until then "
-        "every event gets that time; set the clocks right, and go by the sequence of what lies between, not by its time"
+        "every event gets that time; correct the clocks, and trust the sequence of these events, not their times"
     )

@@ -25,7 +25,7 @@ def read_head(text: str) -> Head:
     """Parse SEQUENCE:HASH."""
     found = _HEAD.fullmatch(text)
     if found is None:
-        raise UsageError(f"{text!r} is no head", next_step="write SEQUENCE:HASH, as flyball registry verify shows it")
+        raise UsageError(f"{text!r} is not a head", next_step="write SEQUENCE:HASH, as flyball registry verify shows it")
     return Head(int(found[1]), found[2])
 
 
@@ -41,6 +41,6 @@ def unlike(registry: Acting, heads: Iterable[Head]) -> Iterator[str]:
             continue  # the head of an empty registry: every chain starts there
         found = registry.history(after=head.sequence - 1, limit=1)
         if not found:
-            yield f"event {head.sequence}: is gone; its hash was kept elsewhere, and the chain ends before it"
+            yield f"event {head.sequence}: is missing; its hash was stored elsewhere, and the chain ends before it"
         elif (found[0].sequence, found[0].hash) != (head.sequence, head.hash):
-            yield f"event {head.sequence}: is not the one whose hash was kept elsewhere ({head.hash[:12]}…)"
+            yield f"event {head.sequence}: has another hash than the one stored elsewhere ({head.hash[:12]}…)"

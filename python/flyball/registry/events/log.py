@@ -67,7 +67,7 @@ class EventLog:
     def append_all(self, drafts: Sequence[Draft]) -> list[Event]:
         """Append several events atomically."""
         if not 0 < len(drafts) <= DRAFTS_MAX:
-            raise RegistryRefusedError(f"{len(drafts)} events at once; 1 to {DRAFTS_MAX:,} are taken")
+            raise RegistryRefusedError(f"{len(drafts)} events at once; 1 to {DRAFTS_MAX:,} are allowed")
         for draft in drafts:
             _check(draft)
         with self._database.writing() as connection:
@@ -221,7 +221,7 @@ def _other_spelling(connection: Connection, name: str) -> str | None:
 def _alone(connection: Connection, name: str) -> None:
     if other := _other_spelling(connection, name):
         raise RegistryConflictError(
-            f"{name} differs only in case from {other}, which is there", next_step=f"register it as {other}"
+            f"{name} differs only in case from {other}, which exists", next_step=f"register it as {other}"
         )
 
 
@@ -237,17 +237,17 @@ def _revision(connection: Connection, name: str) -> int:
 
 def _check(draft: Draft) -> None:
     if not _STREAM.fullmatch(draft.name):
-        raise RegistryRefusedError(f"{draft.name!r} is no name", next_step=NAME_WORDS)
+        raise RegistryRefusedError(f"{draft.name!r} is not a name", next_step=NAME_WORDS)
     _check_text("actor", draft.actor, 1, _ACTOR_MAX)
     _check_text("reason", draft.reason, 0, _REASON_MAX)
     read_body(draft.kind, draft.body)
     try:
         size = len(canonical(draft.body))
     except (ValueError, TypeError, RecursionError) as error:
-        raise RegistryRefusedError(f"the body of this {draft.kind} event is no JSON: {error}") from error
+        raise RegistryRefusedError(f"the body of this {draft.kind} event is not JSON: {error}") from error
     if size > BODY_BYTES_MAX:
         raise RegistryRefusedError(
-            f"the body of this {draft.kind} event has {size:,} bytes; {BODY_BYTES_MAX:,} are taken",
+            f"the body of this {draft.kind} event has {size:,} bytes; at most {BODY_BYTES_MAX:,} are allowed",
             next_step="keep large evidence as an artifact and name its digest",
         )
 
@@ -256,5 +256,5 @@ def _check_text(what: str, text: str, least: int, most: int) -> None:
     fits = least <= len(text) <= most
     if not fits or not printable(text):
         raise RegistryRefusedError(
-            f"the {what} {text[:40]!r} is not taken", next_step=f"{least} to {most:,} printable characters"
+            f"the {what} {text[:40]!r} is not valid", next_step=f"{least} to {most:,} printable characters"
         )

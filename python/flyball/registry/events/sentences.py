@@ -72,5 +72,5 @@ def _acknowledged(body: dict[str, Any]) -> str:
     serving = body["serving"]
     serves = f"serves {name}@{serving['version'] or '?'}" if serving else f"serves no {name}"
     refuses = f"refused {name}@{body['version'] or '?'} ({body['reason']}) and " if body["state"] == "refused" else ""
-    unsaid = f", after {body['unsaid']} changes that are not told" if body.get("unsaid") else ""
+    unsaid = f", after {body['unsaid']} unrecorded changes" if body.get("unsaid") else ""
     return f"heard that {where} {refuses}{serves}{unsaid}"

@@ -94,7 +94,7 @@ class _Walk:
         where = f"event {row.sequence}"
         self.verdict.events += 1
         if not all(isinstance(value, _TYPES.get(column, str)) for column, value in row._mapping.items()):
-            self.verdict.add(where, "was changed: a number is no number, or a text is no text")
+            self.verdict.add(where, "was changed: a column has the wrong type")
             self.folds = False
             return
         event = self._read(row, where)
@@ -129,17 +129,17 @@ class _Walk:
         expected = self.verdict.head.sequence + 1
         if row.sequence != expected:
             missing = f"{expected}" if row.sequence == expected + 1 else f"{expected} to {row.sequence - 1}"
-            self.verdict.add(where, f"follows a gap: {missing} is not there")
+            self.verdict.add(where, f"follows a gap: {missing} is missing")
         if row.previous != self.verdict.head.hash:
-            self.verdict.add(where, "does not follow the one before: the chain is broken between them")
+            self.verdict.add(where, "does not follow the previous event: the chain is broken between them")
         self._revisions[row.name] += 1
         if row.revision != self._revisions[row.name]:
             self.verdict.add(where, f"is revision {row.revision} of {row.name}, and must be {self._revisions[row.name]}")
             self._revisions[row.name] = row.revision
         if row.at < self._at:
-            self.verdict.add(where, "lies before the one that it follows")
+            self.verdict.add(where, "has an earlier time than the previous event")
         if row.kind not in BODIES:
-            self.verdict.add(where, f"is of kind {row.kind!r}, which does not exist")
+            self.verdict.add(where, f"has the unknown kind {row.kind!r}")
 
     def _folded(self, event: Event, where: str) -> None:
         try:
@@ -181,4 +181,4 @@ def _sums_of_tables(connection: Connection) -> RowSums:
 def _compare(folded: RowSums, tables: RowSums, verdict: Verdict) -> None:
     for table, name, right, found in folded.differences(tables):
         counts = f"{found} rows for {right}" if found != right else f"{found} rows, not all of them right"
-        verdict.add(f"table {table}", f"does not say what the events say of {name}: {counts}; flyball registry rebuild")
+        verdict.add(f"table {table}", f"does not match the events of {name}: {counts}; flyball registry rebuild")

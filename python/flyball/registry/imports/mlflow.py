@@ -46,7 +46,7 @@ def fetch(uri: str, folder: Path, *, tracking: str | None = None) -> Found:
     asked = _URI.fullmatch(uri)
     if asked is None:
         raise UsageError(
-            f"{uri!r} names no version of an MLflow model", next_step="write  models:/NAME/3  or  models:/NAME@champion"
+            f"{uri!r} is not an MLflow model version", next_step="write  models:/NAME/3  or  models:/NAME@champion"
         )
     server = _server(tracking)
     version = _version(server, asked)
@@ -76,7 +76,9 @@ def fetch(uri: str, folder: Path, *, tracking: str | None = None) -> Found:
 def _server(tracking: str | None) -> Origin:
     url = tracking or os.environ.get(TRACKING)
     if not url:
-        raise UsageError("which MLflow server?", next_step=f"name it:  --tracking https://HOST:PORT   or set {TRACKING}")
+        raise UsageError(
+            "no MLflow server is given", next_step=f"name it:  --tracking https://HOST:PORT   or set {TRACKING}"
+        )
     token, user = os.environ.get("MLFLOW_TRACKING_TOKEN"), os.environ.get("MLFLOW_TRACKING_USERNAME")
     headers = {}
     if token:
@@ -111,7 +113,7 @@ def _artifacts(server: Origin, name: str, number: str) -> str:
         path = parts.path.partition(f"{_PROXY}/")[2]
     else:
         raise ModelRefusedError(
-            f"{name} version {number} lies at {uri[:200]!r}, which the server does not hand out itself",
+            f"{name} version {number} is stored at {uri[:200]!r}, which the server does not serve itself",
             next_step="run  mlflow server  with --serve-artifacts, and log the model again",
         )
     return _checked(path.strip("/"))
@@ -156,7 +158,7 @@ def _plain(name: Any) -> str:
     except ArtifactRefusedError:
         plain = ""
     if not plain or "/" in plain:
-        raise ModelRefusedError(f"the server names a file {str(name)[:100]!r}, which cannot be one beside a model")
+        raise ModelRefusedError(f"the server names a file {str(name)[:100]!r}, which is not a plain file name")
     return plain
 
 

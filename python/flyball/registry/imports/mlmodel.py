@@ -113,7 +113,7 @@ def _not_onnx(flavors: dict[str, Any]) -> ModelRefusedError:
     names = ", ".join(sorted(str(name) for name in flavors)[:8]) or "none"
     advice = next((words for name, words in _ADVICE.items() if name in flavors), f"convert it to ONNX, then {_LOG}")
     return ModelRefusedError(
-        f"it has no ONNX flavour (it has {names}), and loading any other would run the Python code that is in it",
+        f"it has no ONNX flavour (it has {names}), and loading any other would run its Python code",
         next_step=advice,
     )
 
@@ -122,7 +122,9 @@ def _data(named: Any) -> str:
     try:
         return checked_name(named)
     except ArtifactRefusedError as error:
-        raise ModelRefusedError(f"its MLmodel names the model file {str(named)[:100]!r}, which is no plain path") from error
+        raise ModelRefusedError(
+            f"its MLmodel names the model file {str(named)[:100]!r}, which is not a plain path"
+        ) from error
 
 
 def _tensors(text: Any) -> tuple[dict[str, Any], ...]:

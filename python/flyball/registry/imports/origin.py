@@ -45,9 +45,9 @@ class Origin:
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise UsageError(f"{url!r} is no address of a server", next_step="write it as  https://HOST:PORT")
+            raise UsageError(f"{url!r} is not a server address", next_step="write it as  https://HOST:PORT")
         if parts.username or parts.password:
-            raise UsageError("credentials do not belong into an address", next_step=sign_in)
+            raise UsageError("an address must not contain credentials", next_step=sign_in)
         self.url = url.rstrip("/")
         self._headers = dict(headers or {})
         self._sign_in = sign_in
@@ -69,7 +69,7 @@ class Origin:
             document = None
         if not isinstance(document, dict):
             raise InvalidInputError(
-                f"{self.url}{path} answered with something that is no JSON object", next_step="is it the address of an API?"
+                f"{self.url}{path} did not answer with a JSON object", next_step="is it the address of an API?"
             )
         return document
 
@@ -114,11 +114,11 @@ class Origin:
             url = urljoin(url, where)
             if not self.is_here(url):
                 raise RefusedError(
-                    f"{self.url} sends us on to {urlsplit(url).hostname}, which is not followed",
+                    f"{self.url} redirects to {urlsplit(url).hostname}, which is not followed",
                     code="redirected",
                     next_step="name that server yourself if you trust it",
                 )
-        raise RefusedError(f"{self.url} sends us on and on", code="redirected")
+        raise RefusedError(f"{self.url} redirects too often", code="redirected")
 
     def _refusal(self, answer: urllib3.BaseHTTPResponse, path: str) -> FlyballError:
         said = f"{self.url}{path} answered {answer.status}{_words(answer.read(64 << 10))}"

@@ -26,7 +26,7 @@ def check_package(package: PackageFolder, resolve: Callable[[str], PackageFolder
     if meta is None or meta.name != package.name:
         words = f"its {META} is of {meta.name}" if meta else f"it has no {META}"
         raise RegistryRefusedError(
-            f"{package.folder} is no package of {package.name}: {words}", next_step="flyball register --help"
+            f"{package.folder} is not a package of {package.name}: {words}", next_step="flyball register --help"
         )
     scan_package(package.folder)
     references = {}

@@ -176,7 +176,7 @@ def _home(path: Path, packages: list[PackageFolder]) -> PackageFolder:
         if path.is_relative_to(package.folder):
             return package
     raise RegistryRefusedError(
-        f"{path} lies in no package of this version", next_step="register the decision again: what it needs is copied then"
+        f"{path} is in no package of this version", next_step="register the decision again: this copies its files"
     )
 
 

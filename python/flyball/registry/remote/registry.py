@@ -62,7 +62,7 @@ class RemoteRegistry:
         self._key = key if key is not None else os.environ.get(KEY, "")
         if not self._key:
             raise UnauthenticatedError(
-                f"{url} wants an API key", next_step=f"export {KEY}=…   (made by  flyball registry key add NAME --role ROLE)"
+                f"{url} needs an API key", next_step=f"export {KEY}=…   (made by  flyball registry key add NAME --role ROLE)"
             )
         authorities = ca if ca is not None else os.environ.get(CA)
         self._pool = urllib3.PoolManager(1, retries=False, maxsize=4, ca_certs=authorities or None)
@@ -125,7 +125,7 @@ class RemoteRegistry:
         from flyball.signing.manifest import manifest_of
 
         if folder.exists():
-            raise UsageError(f"{folder} is there already", next_step="name a folder that is not")
+            raise UsageError(f"{folder} exists already", next_step="name a new folder")
         shown = self.show(ref)
         with tempfile.TemporaryFile() as file:
             with self._answer("GET", _place(ref) + "/package", _ACT_S) as answer:
@@ -137,7 +137,7 @@ class RemoteRegistry:
         found = manifest_of(folder, whole=True).files
         wanted = {one.name: one.digest.removeprefix("sha256:") for one in shown.files}
         if found != wanted:
-            raise ServerFaultError(f"the files that came are not those of {ref}", next_step="flyball registry verify")
+            raise ServerFaultError(f"the received files are not those of {ref}", next_step="flyball registry verify")
         return shown
 
     def sign(self, ref: str, *, bundle: bytes, release: bytes, actor: Actor, reason: str = "") -> ReceiptView:
@@ -231,7 +231,7 @@ class RemoteRegistry:
     def _unreachable(self, method: str, error: HTTPError) -> UnreachableError:
         never = isinstance(error, NewConnectionError)
         unsure = method != "GET" and not never
-        words = "whether it was done is not known" if unsure else "nothing was changed"
+        words = "it is unknown whether it was done" if unsure else "nothing was changed"
         told = UnreachableError(
             f"{self._url} does not answer: {error}; {words}",
             next_step="look before you try again:  flyball registry history NAME" if unsure else "is flyball admin running?",
@@ -244,11 +244,11 @@ def _checked(url: str) -> str:
     """Validate the address: a key must not travel unencrypted."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
-        raise UsageError(f"{url!r} is no registry's address", next_step="write https://HOST:PORT")
+        raise UsageError(f"{url!r} is not a registry's address", next_step="write https://HOST:PORT")
     if parts.scheme == "http" and parts.hostname not in _HERE and os.environ.get(PLAINTEXT) != "allow":
         raise UsageError(
             f"{url} is not encrypted, and the API key would travel to another machine",
-            next_step=f"use https://, or export {PLAINTEXT}=allow where the way there is safe",
+            next_step=f"use https://, or export {PLAINTEXT}=allow if the network is safe",
         )
     return url.rstrip("/")
 
@@ -275,7 +275,7 @@ def _json(answer: urllib3.BaseHTTPResponse) -> dict[str, Any]:
     try:
         document = json.loads(_read(answer))
     except ValueError as error:
-        raise FlyballError(f"the answer is no JSON: {error}", next_step="is this the address of flyball admin?") from error
+        raise FlyballError(f"the answer is not JSON: {error}", next_step="is this the address of flyball admin?") from error
     if not isinstance(document, dict):
-        raise FlyballError("the answer is no object", next_step="is this the address of flyball admin?")
+        raise FlyballError("the answer is not an object", next_step="is this the address of flyball admin?")
     return document

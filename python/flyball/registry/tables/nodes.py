@@ -83,11 +83,11 @@ class Nodes:
         with self._database.writing() as connection:
             seen = _seen(connection, node)
             if not seen:
-                raise NotFoundError(f"no server {node!r} is known", code="node_not_found", next_step="flyball status")
+                raise NotFoundError(f"unknown server {node!r}", code="node_not_found", next_step="flyball status")
             alive = [at for at in seen.values() if now_us() - at < GONE_US]
             if alive:
                 raise RegistryRefusedError(
-                    f"{node} was heard of at {text_of(max(alive))}, so it is not gone",
+                    f"{node} reported at {text_of(max(alive))}, so it is not gone",
                     code="node_not_gone",
                     next_step="stop it, and forget it five minutes later",
                 )
