@@ -16,8 +16,8 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from flyball.control.admin.app import admin_app
-from flyball.control.admin.reads import BUNDLE_TYPE
 from flyball.registry.acts.interface import ROLES, Actor
+from flyball.registry.remote.registry import BUNDLE_TYPE
 from tests.support import registry_homes
 
 CHECKS = [status_code_conformance, content_type_conformance, response_schema_conformance, unsupported_method]
@@ -41,7 +41,7 @@ def known_names(document: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
-document = admin_app(Nobody(), Nobody()).openapi()  # type: ignore[arg-type]
+document = admin_app(Nobody()).openapi()  # type: ignore[arg-type]
 schema = schemathesis.openapi.from_dict(known_names(document))
 
 

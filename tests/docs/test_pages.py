@@ -145,7 +145,7 @@ def test_the_admin_api_s_page_has_every_route_and_every_status() -> None:
     from flyball.control.admin.app import admin_app
 
     page = read("docs/reference/admin-api.md")
-    document = admin_app(None, None).openapi()  # type: ignore[arg-type]
+    document = admin_app(None).openapi()  # type: ignore[arg-type]
     statuses = set()
     for path, operations in document["paths"].items():
         for method, operation in operations.items():

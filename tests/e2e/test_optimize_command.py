@@ -89,7 +89,7 @@ def test_a_decision_comes_out_as_a_folder_that_serves_and_can_be_registered(tmp_
     (chosen / "fitted.json").write_text(json.dumps(fitted))
     refused = flyball("register", "loans", chosen, "--registry", home, "--as", "ada")
     assert refused.code == 3
-    assert "the decision around it is not" in " ".join(refused.stderr)
+    assert "is the compared model, but its decision has changed since" in " ".join(refused.stderr)
 
 
 def test_what_cannot_be_read_is_told_with_the_way_forward(tmp_path: Path) -> None:

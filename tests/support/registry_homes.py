@@ -159,7 +159,7 @@ class Admin:
 def admin(house: House, bytes_max: int = 64 << 20) -> Iterator[Admin]:
     """The admin API over a home, on a free port."""
     with house.opened() as registry:
-        app = admin_app(registry, registry, Uploads(house.folder, bytes_max))
+        app = admin_app(registry, Uploads(house.folder, bytes_max))
         listener = AdminListener(app, Address.read("127.0.0.1:0"))
         listener.start()
         try:

@@ -39,17 +39,20 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[registry_homes.Adm
 
 
 CASES = [
-    ("GET", "/v1/head", "", None, 401, "unauthenticated", "no key came with the request", "Authorization: Bearer KEY"),
+    ("GET", "/v1/head", "", None, 401, "unauthenticated", "the request has no API key", "Authorization: Bearer KEY"),
     ("GET", "/v1/registry/nobody", "reader", None, 404, "name_not_found", "the registry has no 'nobody'", "registry list"),
     ("GET", "/v1/registry/fraud/versions/77", "reader", None, 404, "version_not_found", "fraud has no version", "fraud"),
     ("GET", "/v1/registry/fraud/versions/champion", "reader", None, 404, "version_not_found", "'champion'", "fraud"),
     ("GET", "/v1/registry/fraud/versions/2/release", "reader", None, 422, "signature_refused", "unsigned: ", "fraud@2"),
     ("GET", "/v1/registry/fraud/versions/2/bundle", "reader", None, 422, "signature_refused", "unsigned: ", "fraud@2"),
     ("GET", "/v1/registry/nobody/history", "reader", None, 404, "name_not_found", "no 'nobody'", "registry list"),
-    ("GET", "/v1/registry?limit=0", "reader", None, 422, "invalid_request", "1 part of the request", "/openapi.json"),
-    ("GET", "/v1/at?time=yesterday", "reader", None, 422, "invalid_request", "1 part of the request", "/openapi.json"),
-    ("POST", "/v1/registry/fraud/promote", "deployer", {"version": "1"}, 422, "invalid_request", "1 part", "openapi"),
-    ("POST", "/v1/registry/fraud/promote", "deployer", b"{", 400, "malformed_request", "no JSON", "one JSON object"),
+    ("GET", "/v1/registry?limit=0", "reader", None, 422, "invalid_request",
+     "the request has 1 invalid part", "/openapi.json"),
+    ("GET", "/v1/at?time=yesterday", "reader", None, 422, "invalid_request",
+     "the request has 1 invalid part", "/openapi.json"),
+    ("POST", "/v1/registry/fraud/promote", "deployer", {"version": "1"}, 422, "invalid_request",
+     "1 invalid part", "openapi"),
+    ("POST", "/v1/registry/fraud/promote", "deployer", b"{", 400, "malformed_request", "is not JSON", "one JSON object"),
     ("POST", "/v1/registry/fraud/promote", "deployer", {"version": "1", "environment": "mars"}, 404,
      "unknown_environment", "there is no environment 'mars'", "dev, staging, production"),
     ("POST", "/v1/registry/fraud/promote", "deployer", {"version": "2", "environment": "dev"}, 409,
@@ -57,7 +60,7 @@ CASES = [
     ("POST", "/v1/registry/fraud/promote", "deployer", {"version": "1", "environment": "production"}, 409,
      "out_of_order", "has not served in staging", "--to staging"),
     ("POST", "/v1/registry/fraud/promote", "deployer", {"version": "1", "environment": "staging", "break_glass": True}, 409,
-     "reason_missing", "needs a reason", "--reason"),
+     "reason_missing", "requires a reason", "--reason"),
     ("POST", "/v1/registry/fraud/rollback", "deployer", {"environment": "staging"}, 409,
      "not_placed", "staging serves no fraud", "flyball status fraud"),
     ("POST", "/v1/registry/fraud/alias", "deployer", {"alias": "production", "version": 1}, 409,
@@ -119,7 +122,7 @@ def test_a_key_that_was_taken_back_opens_nothing_from_then_on(api: registry_home
         assert api.ask("GET", "/v1/whoami", key=key).document == {"name": "leaver", "roles": ["reader"]}
         registry.remove_key("leaver", actor=Actor("owner"))
     answer = api.ask("GET", "/v1/whoami", key=key)
-    assert (answer.status, answer.document["detail"]) == (401, "there is no such key, or it was taken back")
+    assert (answer.status, answer.document["detail"]) == (401, "the API key is unknown or was removed")
     assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
@@ -151,8 +154,8 @@ def test_an_upload_beyond_the_limit_leaves_nothing_behind(api: registry_homes.Ad
 @pytest.mark.parametrize(
     ("content", "status", "code", "words"),
     [
-        (b"", 422, "malformed_package", "no tar"),
-        (b"no tar at all" * 100, 422, "malformed_package", "no tar"),
+        (b"", 422, "malformed_package", "the body is not a tar"),
+        (b"no tar at all" * 100, 422, "malformed_package", "the body is not a tar"),
     ],
     ids=["nothing", "text"],
 )
@@ -336,7 +339,7 @@ def test_every_kind_of_error_has_one_status(error: errors.FlyballError, status: 
 
 @pytest.mark.parametrize("text", ["8100", "host:", ":8100", "127.0.0.1:99999", "127.0.0.1:x"])
 def test_an_address_that_is_none_is_told(text: str) -> None:
-    with pytest.raises(errors.UsageError, match="is no address"):
+    with pytest.raises(errors.UsageError, match="is not an address"):
         Address.read(text)
 
 

@@ -92,7 +92,7 @@ concurrency: {connections: [1, 0]}
     assert str(error).splitlines() == [
         "slow.yaml has 6 faults",
         "  slow.yaml:3  model.mak   is an unknown key; did you mean make?",
-        "  slow.yaml:4  slo.p99_ms   stands twice; the first is in line 4",
+        "  slow.yaml:4  slo.p99_ms   is duplicated; first in line 4",
         "  slow.yaml:5  arrivals   is [1]; allowed: an object of kind, seed, burst, trace_file",
         "  slow.yaml:8  steady.rate_per_s   is -3; allowed: a number above 0, to 1000000",
         '  slow.yaml:9  steady.repeats   is "many"; allowed: a whole number, 1 to 100',
@@ -252,10 +252,10 @@ def test_no_key_of_any_document_takes_a_value_of_another_type_or_answers_in_fore
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("scenario: s\nabout: &a [x]\nmodel: *a\n", 3, "aliases are not taken here"),
+        ("scenario: s\nabout: &a [x]\nmodel: *a\n", 3, "aliases are not supported"),
         ("scenario: s\n---\nscenario: t\n", 2, "another document begins here"),
-        ("scenario: s\nmodel: a: b\n", 2, "is no YAML: mapping values are not allowed here"),
-        ("scenario: s\nabout: '\n", 3, "is no YAML"),
+        ("scenario: s\nmodel: a: b\n", 2, "is not YAML: mapping values are not allowed here"),
+        ("scenario: s\nabout: '\n", 3, "is not YAML"),
         ("scenario: s\nabout: \x01\n", 2, "U+0001"),
         ("a: " + "[" * 3000, 1, "is nested too deeply"),
     ],

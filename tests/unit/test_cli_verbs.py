@@ -349,7 +349,7 @@ def test_serve_tells_flags_out_of_range_together(run, model):
 def test_serve_refuses_a_name_without_a_file(run):
     code, _, errors = run("serve", "x=")
     assert code == 2
-    assert "'x=' names no file after the '='" in errors
+    assert "'x=' has no path after the '='" in errors
 
 
 @pytest.mark.parametrize("verb", [("serve",), ("inspect",), ("snapshot", "--out", "s")], ids=lambda verb: verb[0])

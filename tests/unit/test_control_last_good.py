@@ -251,6 +251,29 @@ def test_a_revoked_document_is_not_kept_as_good(desk: Desk, tmp_path: Path) -> N
     assert list((out / LAST_GOOD / "deployments").iterdir()) == []
 
 
+def test_a_refused_promotion_does_not_give_way_to_a_good_document_that_was_revoked(desk: Desk, tmp_path: Path) -> None:
+    first = desk.ready()
+    out, server, loop, plane = taken(desk, tmp_path, first)
+    good = digest_in(out)
+    desk.promote(desk.ready())
+    server.bad = {newest(loop)}
+    settle(loop, plane)
+    server.look()
+    settle(loop, plane)
+    assert digest_in(out) == good  # all servers refused the second version
+    desk.registry.revoke(first, actor=ADA, reason="leaked labels")
+    for _ in range(3):
+        settle(loop, plane)
+        assert documents_of(read(out / "index.json")) == {}
+        server.look()
+    assert server.serving == {}
+    assert documents_of(read(out / LAST_GOOD / "index.json")) == {}
+    server.bad.clear()
+    loop.stands.judge_at = NEVER  # a new trust policy: servers are asked again
+    settle(loop, plane)
+    assert digest_in(out) == newest(loop)
+
+
 def test_a_damaged_list_of_what_was_taken_stops_nothing(desk: Desk, tmp_path: Path) -> None:
     out, server, loop, _plane = taken(desk, tmp_path)
     loop.stop()
@@ -332,9 +355,9 @@ def said(*rows: DeploymentState) -> Deployments:
 def test_one_server_that_took_a_document_outweighs_others_that_did_not() -> None:
     proven = Proven({"fraud": b"old"})
     proven.hear({"fraud": b"new"}, {"a": said(row(b"new", "refused"))})
-    assert proven.offered({"fraud": b"new"}) == {"fraud": b"old"}
+    assert proven.offered({"fraud": b"new"}, lambda _: False) == {"fraud": b"old"}
     proven.hear({"fraud": b"new"}, {"a": said(row(b"new", "refused")), "b": said(row(b"new", "applied"))})
-    assert proven.offered({"fraud": b"new"}) == {"fraud": b"new"}
+    assert proven.offered({"fraud": b"new"}, lambda _: False) == {"fraud": b"new"}
     assert proven.good == {"fraud": b"new"}
 
 

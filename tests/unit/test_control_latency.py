@@ -110,8 +110,8 @@ def evidence(receipt: ReceiptView) -> dict[str, Any]:
 def test_a_plain_model_is_proven_by_the_bench_gate_and_its_record_is_kept(desk: Desk, paper: Paper) -> None:
     found = evidence(promoted(desk, desk.ready(contract=CONTRACT)))
     assert found["passed"]
-    assert (found["evidence"]["measured"], found["evidence"]["rows"]) == ("model", "made up from the model's signature")
-    assert found["words"].startswith("the model, asked with rows made up from the model's signature: p99 ")
+    assert (found["evidence"]["measured"], found["evidence"]["rows"]) == ("model", "generated from the model's signature")
+    assert found["words"].startswith("the model, asked with rows generated from the model's signature: p99 ")
     assert found["evidence"]["p99_ms"] > found["evidence"]["p50_ms"] > 0
     assert found["evidence"]["hardware"]["cpu"]
     assert json.loads(desk.registry.handle.store.read(found["evidence"]["record"]))["format"] == "flyball-bench/1"

@@ -341,7 +341,7 @@ def test_while_the_registry_is_away_the_last_good_snapshot_is_what_a_server_star
     assert started_with.signature is not None
     with pytest.raises(FlyballError):
         loop.tick(plane)
-    assert "serving what was last good" in capsys.readouterr().err
+    assert "serving the last good snapshot" in capsys.readouterr().err
     (tmp_path / "away").rename(desk.home.folder)
     loop.tick(plane)
     assert "reachable again" in capsys.readouterr().err
@@ -349,7 +349,7 @@ def test_while_the_registry_is_away_the_last_good_snapshot_is_what_a_server_star
 
 def test_a_server_without_registry_and_without_a_last_good_snapshot_does_not_start(desk: Desk, tmp_path: Path) -> None:
     desk.home.folder.rename(tmp_path / "away")
-    with pytest.raises(FlyballError, match="is no registry"):
+    with pytest.raises(FlyballError, match="is not a registry"):
         loop_of(desk, tmp_path / "state").first()
 
 

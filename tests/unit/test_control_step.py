@@ -44,7 +44,8 @@ class BrokenError(Exception):
 
 
 def document(name: str, version: int) -> bytes:
-    return json.dumps({"name": name, "signed": {"version": version}}).encode()
+    signed = {"version": version, "packages": [{"name": name, "version": version}]}
+    return json.dumps({"name": name, "signed": signed}).encode()
 
 
 def version_of(content: bytes) -> int:
@@ -113,8 +114,8 @@ class World:
                 documents[name] = document(name, version)
             else:
                 refusals[name] = FlyballError("not compiled", code=code)
-        revoked = {name: frozenset(one for of, one in self.revoked if of == name) for name in refusals}
-        return Snapshot("production", Head(self.head, "0" * 64), documents, dict(self.placed), refusals, {}, revoked)
+        head, revoked = Head(self.head, "0" * 64), frozenset(self.revoked)
+        return Snapshot("production", head, documents, dict(self.placed), refusals, {}, revoked)
 
     def looked(self) -> Looked:
         looked = Looked(self.now, self.head, self.head != self.state.seen, self.trust_changed, self.came)
@@ -162,10 +163,8 @@ class World:
         return None
 
     def give(self, documents: dict[str, bytes]) -> None:
-        for name, content in documents.items():
-            compiled = self.state.compiled
-            if name not in compiled.documents:
-                assert not compiled.has_revoked(name, content), "what was revoked is not given in place of what is missing"
+        for content in documents.values():
+            assert not self.state.compiled.has_revoked(content), "a revoked version is never given to servers"
         assert documents.keys() <= self.placed.keys() | self.state.compiled.versions.keys()
         self.given, self.generation = documents, self.generation + 1
 

@@ -132,7 +132,7 @@ def test_a_converted_folder_is_packed_with_other_bands_and_not_with_another_mean
     means = next(step["mean"] for step in fitted["transforms"] if "mean" in step)
     means[0] += 1.0
     (folder / "fitted.json").write_text(json.dumps(fitted))
-    with pytest.raises(RegistryRefusedError, match="the decision around it is not"):
+    with pytest.raises(RegistryRefusedError, match="is the compared model, but its decision has changed since"):
         pack(Contents(name="fraud", author="ada", folder=folder), tmp_path / "another mean")
 
 

@@ -53,7 +53,7 @@ def test_a_pipe_for_weights_is_refused_and_nobody_waits_for_it(way: Callable[[Pa
     path = onnx_models.external(tmp_path / "made")
     (tmp_path / "made" / WEIGHTS).unlink()
     os.mkfifo(tmp_path / "made" / WEIGHTS)
-    with pytest.raises(FlyballError, match=r"not a plain file|no plain file"):
+    with pytest.raises(FlyballError, match="not a plain file"):
         way(path, tmp_path)
 
 

@@ -103,5 +103,5 @@ def test_more_files_than_a_package_may_have_are_refused(tmp_path: Path, monkeypa
 
 def test_a_folder_with_a_link_is_not_sent(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to("/etc/passwd")
-    with pytest.raises(RefusedError, match="a is no plain file"):
+    with pytest.raises(RefusedError, match="a is not a plain file"):
         tar.write(tmp_path, io.BytesIO())

@@ -9,7 +9,7 @@ import pytest
 from flyball.errors import FlyballError, RegistryConflictError, SignatureError
 from flyball.registry import transfer
 from flyball.registry.acts.interface import Actor
-from flyball.registry.acts.release_statement import statement
+from flyball.registry.handle import RegistryHandle
 from flyball.registry.local import LocalRegistry
 from flyball.registry.packages import check
 from flyball.registry.packages.meta import Lineage
@@ -98,12 +98,14 @@ def test_what_is_imported_is_scanned_as_what_is_registered(
 def test_a_release_with_another_tier_or_model_than_its_package_is_not_imported(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: dict[str, Any], words: str
 ) -> None:
-    def changed(opened: Any, name: str, version: Any) -> Any:
+    statement = RegistryHandle.statement
+
+    def changed(opened: RegistryHandle, name: str, version: Any) -> Any:
         predicate, subjects = statement(opened, name, version)
         return {**predicate, **other}, subjects
 
     with monkeypatch.context() as patched:
-        patched.setattr("flyball.registry.acts.release_statement.statement", changed)
+        patched.setattr(RegistryHandle, "statement", changed)
         ref = desk.ready()
     file = tmp_path / "fraud.flyball"
     transfer.export(desk.registry, ref, file, desk.keys["ada"])

@@ -68,7 +68,7 @@ def test_a_decision_that_would_score_otherwise_than_it_was_compared_is_not_packe
     path = decision_folders.plain(source)
     proof = certificate(source, source / "plain.onnx", decision=path)
     path.write_text(decision_folders.PLAIN.replace(was, now))
-    with pytest.raises(RegistryRefusedError, match="the decision around it is not") as error:
+    with pytest.raises(RegistryRefusedError, match="is the compared model, but its decision has changed since") as error:
         left_open(tmp_path / "package", decision=path, certificate=proof)
     assert "convert or optimize again, or leave the certificate out" in (error.value.next_step or "")
 
@@ -76,20 +76,20 @@ def test_a_decision_that_would_score_otherwise_than_it_was_compared_is_not_packe
 def test_a_certificate_of_a_model_alone_says_so_of_a_decision(source: Path, tmp_path: Path) -> None:
     path = decision_folders.plain(source)
     proof = certificate(source, source / "plain.onnx")
-    assert "the model alone" in left_open(tmp_path / "package", decision=path, certificate=proof)
+    assert "; only the model was compared" in left_open(tmp_path / "package", decision=path, certificate=proof)
 
 
 def test_a_model_without_the_decision_that_it_was_compared_behind_says_so(source: Path, tmp_path: Path) -> None:
     proof = certificate(source, source / "plain.onnx", decision=decision_folders.plain(source))
     told = left_open(tmp_path / "package", model=source / "plain.onnx", certificate=proof)
-    assert "callers make its columns" in told
+    assert "callers compute its columns" in told
 
 
 def test_a_model_that_lies_beside_the_served_one_proves_nothing(source: Path, tmp_path: Path) -> None:
     (source / "old").mkdir()
     onnx_models.linear(source, seed=1).rename(source / "model.onnx")
     certificate(source, onnx_models.linear(source / "old", seed=2))
-    with pytest.raises(RegistryRefusedError, match="no model of the package is that one"):
+    with pytest.raises(RegistryRefusedError, match="but the package serves sha256:"):
         left_open(tmp_path / "plain", folder=source)
     certificate(source, source / "model.onnx")
     assert left_open(tmp_path / "proven", folder=source) == ""
@@ -125,7 +125,7 @@ def other_model(folder: Path) -> Path:
 def test_a_decision_s_certificate_is_of_a_model_that_answers(spec: str, source: Path, tmp_path: Path) -> None:
     decision_folders.plain(source, spec).rename(source / "decision.yaml")
     certificate(source, other_model(source))
-    with pytest.raises(RegistryRefusedError, match="no model of the package is that one"):
+    with pytest.raises(RegistryRefusedError, match="but the package serves sha256:"):
         left_open(tmp_path / "package", folder=source)
 
 
@@ -133,7 +133,7 @@ def test_of_several_models_that_answer_the_unproven_are_named(source: Path, tmp_
     path = decision_folders.plain(source, two_models("{split: {b: 0.1}}"))
     other_model(source)
     proof = certificate(source, source / "plain.onnx")
-    assert left_open(tmp_path / "package", decision=path, certificate=proof).endswith("; nothing is said of b")
+    assert left_open(tmp_path / "package", decision=path, certificate=proof).endswith("; not compared: b")
 
 
 def test_what_optimize_leaves_is_proven_as_a_decision_only_where_it_decided(source: Path) -> None:

@@ -53,7 +53,7 @@ def test_a_release_that_ends_soon_is_told_with_the_days_that_are_left(desk: Desk
     (one,) = told(desk)
     assert not one.ended
     assert one.words.startswith("fraud@1 in dev: its release ends in 3 days, ")
-    assert "servers that have it go on; one that starts anew refuses it" in one.words
+    assert "running servers keep it; a restarted one refuses it" in one.words
 
 
 def test_a_release_that_ended_is_told_as_long_as_it_is_placed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +71,8 @@ def test_a_version_below_the_minimum_is_told(desk: Desk) -> None:
     placed(desk)
     desk.trust(desk.policy.with_minimum("fraud", 4, int(time.time())))
     (one,) = told(desk)
-    assert one.words.startswith("fraud@1 in dev is below the minimum, 4: servers that have it go on")
+    then = "running servers keep it; a restarted one refuses it"
+    assert one.words.startswith(f"fraud@1 in dev is below the minimum, 4: {then}")
 
 
 def test_the_key_of_an_approver_that_ends_soon_is_told(desk: Desk) -> None:

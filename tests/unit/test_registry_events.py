@@ -88,7 +88,7 @@ def test_several_events_are_kept_together_or_not_at_all(log, database):
     with pytest.raises(RegistryConflictError):
         log.append_all(drafts)
     assert log.head() == head
-    assert [row.name for row in Projections(database).names()] == ["fraud"]
+    assert [row.name for row in Projections(database).newest()] == ["fraud"]
 
 
 def test_a_clock_that_is_set_back_never_puts_an_event_before_its_forerunner(database):
@@ -139,8 +139,8 @@ def test_postgresql_refuses_to_empty_the_table(postgres):
 
 
 BAD = {
-    "a name with a slash": (replace(registered("fraud", 1), name="a/b"), "is no name"),
-    "a name with a line's end": (replace(registered("fraud", 1), name="fraud\n"), "is no name"),
+    "a name with a slash": (replace(registered("fraud", 1), name="a/b"), "is not a name"),
+    "a name with a line's end": (replace(registered("fraud", 1), name="fraud\n"), "is not a name"),
     "no actor": (replace(registered("fraud", 1), actor=""), "actor"),
     "an actor with a NUL": (replace(registered("fraud", 1), actor="a\0b"), "actor"),
     "a reason with half a letter": (replace(registered("fraud", 1), reason="\ud800"), "reason"),
@@ -150,8 +150,8 @@ BAD = {
     "a root that is no digest": (registered("fraud", 1, root="abc"), "root: is 'abc', allowed: sha256:"),
     "a version 0": (registered("fraud", 0), "version: is 0"),
     "an author with a NUL": (registered("fraud", 1, author="a\0b"), "author: is 'a\\x00b', allowed: a text of 1 to 256"),
-    "evidence that is no JSON": (promoted("fraud", 1, evidence=[{"at": object()}]), "no JSON"),
-    "evidence that is no number": (promoted("fraud", 1, evidence=[{"p99": float("nan")}]), "no JSON"),
+    "evidence that is no JSON": (promoted("fraud", 1, evidence=[{"at": object()}]), "is not JSON"),
+    "evidence that is no number": (promoted("fraud", 1, evidence=[{"p99": float("nan")}]), "is not JSON"),
     "too much evidence": (promoted("fraud", 1, evidence=[{"log": "x" * 300_000}]), "keep large evidence as an artifact"),
 }
 

@@ -31,12 +31,12 @@ def test_settings_come_back_as_they_were_given(tmp_path):
 
 def test_a_home_is_never_made_over_another(tmp_path):
     Home.create(tmp_path)
-    with pytest.raises(RegistryRefusedError, match="is a registry already"):
+    with pytest.raises(RegistryRefusedError, match="is already a registry"):
         Home.create(tmp_path)
 
 
 def test_a_folder_without_the_file_is_no_home_and_the_next_step_is_told(tmp_path):
-    with pytest.raises(RegistryRefusedError, match="is no registry") as refused:
+    with pytest.raises(RegistryRefusedError, match="is not a registry") as refused:
         Home.open(tmp_path)
     assert f"flyball registry init {tmp_path}" in str(refused.value)
 

@@ -94,7 +94,7 @@ def test_a_decision_that_does_not_check_gets_no_package_and_its_line_is_told(tmp
 
 def test_a_decision_is_registered_under_its_own_name(tmp_path: Path) -> None:
     (tmp_path / "source").mkdir()
-    with pytest.raises(RegistryRefusedError, match="calls itself plain"):
+    with pytest.raises(RegistryRefusedError, match="is named plain, but would be registered as fraud"):
         packed(tmp_path / "package", "fraud", decision=decision_folders.plain(tmp_path / "source"))
 
 

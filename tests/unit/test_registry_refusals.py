@@ -106,9 +106,9 @@ def head(api: registry_homes.Admin) -> int:
 
 MALFORMED = [
     ("promote", {"version": "1", "colour": "red"}, {}, 422, "invalid_request", "body.environment, body.colour"),
-    ("promote", b"{", {"content-type": "application/json"}, 400, "malformed_request", "no JSON"),
+    ("promote", b"{", {"content-type": "application/json"}, 400, "malformed_request", "is not JSON"),
     ("promote", {"version": "1" * (65 << 10)}, {}, 413, "body_too_large", "larger than"),
-    ("register", b"no tar", TAR, 422, "malformed_package", "no tar"),
+    ("register", b"no tar", TAR, 422, "malformed_package", "the body is not a tar"),
     ("register", b"{}", {"content-type": "application/json"}, 415, "unsupported_media", "application/x-tar"),
     ("rollback", {"environment": "staging"}, {}, 409, "not_placed", "staging serves no fraud"),
 ]

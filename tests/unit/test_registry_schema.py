@@ -48,12 +48,6 @@ def test_the_newest_migration_is_the_one_that_the_code_names():
     assert scripts.get_heads() == [schema.REVISION]
 
 
-ROWS = [
-    (projections.NameRow, schema.names),
-    (projections.Version, schema.versions),
-    (projections.ApiKey, schema.api_keys),
-    (projections.Publication, schema.published),
-]
 TUPLES = [
     (projections.Approval, schema.approvals),
     (projections.Placement, schema.placements),
@@ -62,9 +56,8 @@ TUPLES = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "table"), ROWS)
-def test_rows_are_read_in_the_order_of_their_columns(kind, table):
-    assert [field.name for field in fields(kind)] == [column.name for column in table.columns]
+def test_rows_are_read_in_the_order_of_their_columns():
+    assert [field.name for field in fields(projections.Version)] == [column.name for column in schema.versions.columns]
 
 
 @pytest.mark.parametrize(("kind", "table"), TUPLES)

@@ -56,7 +56,7 @@ def test_a_server_that_is_gone_is_shown_so_and_forgotten_when_told(shell: Shell)
     )
     assert "web-1" not in shell.done("status")
     code, _, err = shell("registry", "forget", "web-1")
-    assert (code, "no server 'web-1' is known" in err) == (3, True)
+    assert (code, "unknown server 'web-1'" in err) == (3, True)
 
 
 def test_a_promotion_tells_where_it_is_live(shell: Shell) -> None:

@@ -110,6 +110,6 @@ def test_a_version_that_was_signed_anew_since_is_not_gone_back_to_and_the_next_s
     desk.sign("fraud@1")
     desk.approve("fraud@1", by="cid")
     damage(desk)
-    with pytest.raises(FlyballError, match="without a trust policy nobody knows") as error:
+    with pytest.raises(FlyballError, match="signed again since it served, and the trust policy is unreadable") as error:
         desk.registry.rollback("fraud", "production", actor=ADA)
-    assert error.value.next_step == "mend the trust policy first:  flyball trust show"
+    assert error.value.next_step == "repair the trust policy first:  flyball trust show"

@@ -103,7 +103,7 @@ def test_a_refusal_is_one_line_and_the_next_step_with_exit_code_4(shell: Shell, 
 def test_breaking_the_glass_is_loud_and_kept(shell: Shell) -> None:
     ref = shell.approved(1)
     code, _, err = shell("promote", ref, "--to", "production", "--break-glass")
-    assert (code, "needs a reason" in err) == (4, True)
+    assert (code, "requires a reason" in err) == (4, True)
     code, _, err = shell("promote", ref, "--to", "production", "--break-glass", "--reason", "the other one is on fire")
     assert code == 0
     assert err.startswith("BREAK GLASS: fraud@1 to production without gates: the other one is on fire\n")
@@ -223,7 +223,7 @@ def test_the_files_of_a_version_come_back_as_they_were(shell: Shell) -> None:
     assert "Next:  flyball inspect" in out
     assert (look / "model.onnx").read_bytes() == (shell.house.folder / "model-1.onnx").read_bytes()
     code, _, err = shell("registry", "fetch", "fraud@1", "--out", look)
-    assert (code, "is there already" in err) == (2, True)
+    assert (code, "exists already" in err) == (2, True)
 
 
 def test_who_signs_can_compare_with_what_they_have(shell: Shell) -> None:
@@ -300,9 +300,9 @@ def test_a_key_is_printed_alone_and_once(run: Callable[..., Ran], tmp_path: Path
     assert re.search(r"ops +deployer +\d{4}-", listed)
     assert out.strip() not in listed
     for words, told in (
-        (("add", "ops", "--role", "reader"), "there is a key ops already"),
-        (("add", "x", "--role", "root"), "root is no role"),
-        (("remove", "nobody"), "there is no key nobody"),
+        (("add", "ops", "--role", "reader"), "the key ops exists already"),
+        (("add", "x", "--role", "root"), "root is not a role"),
+        (("remove", "nobody"), "unknown key nobody"),
     ):
         code, _, err = run("registry", "key", *words, "--registry", house.home)
         assert (code in (2, 3), told in err) == (True, True), err
@@ -315,12 +315,12 @@ def test_a_folder_is_made_a_registry_once(run: Callable[..., Ran], tmp_path: Pat
     assert (code, out.splitlines()[0]) == (0, f"{where}   sqlite:///registry.db   test → live")
     assert f"flyball trust init --registry {where}" in out
     code, _, err = run("registry", "init", where)
-    assert (code, "is a registry already" in err) == (3, True)
+    assert (code, "is already a registry" in err) == (3, True)
     code, _, err = run("registry", "init", tmp_path / "odd", "--database", "mysql://x", "--environment", "a b")
     assert code == 2
     assert "--database: is 'mysql://x', allowed: sqlite:///FILE" in err
     assert "--environment: is ['a b'], allowed: 1 to 16 names" in err
-    assert run("registry", "list", "--registry", tmp_path)[2].startswith(f"Refused: {tmp_path} is no registry")
+    assert run("registry", "list", "--registry", tmp_path)[2].startswith(f"Refused: {tmp_path} is not a registry")
 
 
 def test_the_tables_can_be_thrown_away_and_artifacts_without_an_event_can_go(

@@ -30,7 +30,7 @@ def test_the_hint_is_the_digest_of_the_pem_text_with_its_last_newline():
 
 
 def test_an_unknown_curve_is_wrong_usage():
-    with pytest.raises(UsageError, match="no curve 'P-128'"):
+    with pytest.raises(UsageError, match="unknown curve 'P-128'"):
         keys.generate("P-128")
 
 

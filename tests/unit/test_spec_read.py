@@ -75,8 +75,8 @@ def test_what_is_missing_is_told_with_what_it_is_for():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("decision: [", "decision.yaml:1  is no YAML"),
-        ("a: &x 1\nb: *x", "decision.yaml:2  aliases are not taken here"),
+        ("decision: [", "decision.yaml:1  is not YAML"),
+        ("a: &x 1\nb: *x", "decision.yaml:2  aliases are not supported"),
         ("- 1", "decision.yaml:1  is [1]; allowed: an object of decision, owner"),
         ("", "decision.yaml:1  is null"),
     ],
@@ -86,7 +86,7 @@ def test_text_that_is_no_decision_at_all_is_refused_with_its_line(text, words):
 
 
 def test_a_key_that_stands_twice_is_refused():
-    assert told(WHOLE + "remedies: {}\n") == ["decision.yaml:48  remedies   stands twice; the first is in line 42"]
+    assert told(WHOLE + "remedies: {}\n") == ["decision.yaml:48  remedies   is duplicated; first in line 42"]
 
 
 def test_model_and_models_cannot_both_be_written():

@@ -6,10 +6,12 @@ Must not know where the bytes are stored: see `folder_store` and `object_store`.
 from __future__ import annotations
 
 import hashlib
+import io
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
+from flyball.artifacts.new_file import readable_errors, write_new
 from flyball.errors import ArtifactRefusedError
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CHUNK_BYTES = 1 << 20
+MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
 BLOB_BYTES_MAX = (8 << 30) - 1
 """The limit of one bundle entry; models with their external data are smaller."""
 SMALL_BYTES_MAX = 4 << 20
@@ -42,6 +45,7 @@ class Store(Protocol):
 
     def put_bytes(self, content: bytes) -> Blob:
         """Store the bytes. They are durable when this returns."""
+        return self.put_file(io.BytesIO(content))
 
     def put_file(self, file: BinaryIO, *, expected: str | None = None) -> Blob:
         """Store a file's content from its start; refuses content without the expected digest."""
@@ -54,6 +58,8 @@ class Store(Protocol):
 
     def fetch_to(self, digest: str, path: Path) -> Blob:
         """Write a new file with mode 0400, verified during the write, atomically."""
+        with readable_errors(str(path)):
+            return Blob(digest, write_new(path, self.chunks(digest)))
 
     def has(self, digest: str) -> bool:
         """Whether the blob exists; its content is verified when read."""
@@ -86,6 +92,22 @@ def checked_digest(digest: str) -> str:
 def hex_of(digest: str) -> str:
     """The hex digits of a digest, validated."""
     return checked_digest(digest).removeprefix("sha256:")
+
+
+def descriptor(digest: str, size: int, name: str) -> dict[str, Any]:
+    """An OCI index's entry for a package manifest."""
+    return {
+        "mediaType": MANIFEST_TYPE,
+        "digest": digest,
+        "size": size,
+        "annotations": {"org.opencontainers.image.ref.name": name},
+    }
+
+
+def check_expected(digest: str, expected: str | None) -> None:
+    """Refuse content without the expected digest."""
+    if expected is not None and digest != checked_digest(expected):
+        raise ArtifactRefusedError(f"the file has the digest {digest}, expected {expected}", code="artifact_damaged")
 
 
 def too_large(what: str, size: int, most: int) -> ArtifactRefusedError:

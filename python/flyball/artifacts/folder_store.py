@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import io
 import json
 import os
 import secrets
@@ -21,9 +20,11 @@ from flyball.artifacts.blobs import (
     BLOB_BYTES_MAX,
     SMALL_BYTES_MAX,
     Blob,
+    Store,
     absent,
-    checked_digest,
+    check_expected,
     damaged,
+    descriptor,
     hex_of,
     pieces_of,
     too_large,
@@ -38,11 +39,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LAYOUT = {"imageLayoutVersion": "1.0.0"}
-_MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
 _INDEX_BYTES_MAX = 64 << 20
 
 
-class FolderStore:
+class FolderStore(Store):
     """A store in its own folder, created if missing."""
 
     def __init__(self, folder: Path) -> None:
@@ -59,10 +59,6 @@ class FolderStore:
 
     def __str__(self) -> str:
         return str(self.folder)
-
-    def put_bytes(self, content: bytes) -> Blob:
-        """Store the bytes. They are durable when this returns."""
-        return self.put_file(io.BytesIO(content))
 
     def put_file(self, file: BinaryIO, *, expected: str | None = None) -> Blob:
         """Store a file's content from its start; refuses content without the expected digest."""
@@ -87,10 +83,7 @@ class FolderStore:
             try:
                 write_new(making, hashed())
                 blob = Blob(f"sha256:{hashing.hexdigest()}", size)
-                if expected is not None and blob.digest != checked_digest(expected):
-                    raise ArtifactRefusedError(
-                        f"the file has the digest {blob.digest}, expected {expected}", code="artifact_damaged"
-                    )
+                check_expected(blob.digest, expected)
                 self._keep(making, blob)
             finally:
                 making.unlink(missing_ok=True)
@@ -128,11 +121,6 @@ class FolderStore:
             with open(handle, "rb") as file:
                 yield file
 
-    def fetch_to(self, digest: str, path: Path) -> Blob:
-        """Write a new file with mode 0400, verified during the write."""
-        with readable_errors(str(path)):
-            return Blob(digest, write_new(path, self.chunks(digest)))
-
     def has(self, digest: str) -> bool:
         """Whether the blob exists; its content is verified when read."""
         with readable_errors(str(self)):
@@ -163,16 +151,10 @@ class FolderStore:
 
     def announce(self, manifest: Blob, name: str) -> None:
         """Add a manifest to index.json, once."""
-        descriptor = {
-            "mediaType": _MANIFEST_TYPE,
-            "digest": manifest.digest,
-            "size": manifest.size,
-            "annotations": {"org.opencontainers.image.ref.name": name},
-        }
         with readable_errors(str(self)), self._locked(fcntl.LOCK_EX):
             index = self._index()
             if all(entry["digest"] != manifest.digest for entry in index["manifests"]):
-                index["manifests"].append(descriptor)
+                index["manifests"].append(descriptor(manifest.digest, manifest.size, name))
                 write_json(self.folder / "index.json", index)
 
     def _keep(self, making: Path, blob: Blob) -> None:

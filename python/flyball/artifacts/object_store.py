@@ -7,7 +7,6 @@ bucket has no locks: see `bucket_lease` for safe removal.
 from __future__ import annotations
 
 import hashlib
-import io
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -15,7 +14,9 @@ from flyball.artifacts.blobs import (
     BLOB_BYTES_MAX,
     SMALL_BYTES_MAX,
     Blob,
+    Store,
     absent,
+    check_expected,
     damaged,
     hex_of,
     pieces_of,
@@ -24,12 +25,10 @@ from flyball.artifacts.blobs import (
 )
 from flyball.artifacts.bucket import PATIENCE_S, Bucket
 from flyball.artifacts.bucket_lease import BucketLease
-from flyball.artifacts.new_file import readable_errors, write_new
 from flyball.errors import ArtifactRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 PART_BYTES = 8 << 20
 WHOLE_BYTES_MAX = 2 * PART_BYTES
@@ -38,7 +37,7 @@ RENEW_AFTER = timedelta(minutes=15)
 """Older blobs are rewritten when put again; a quarter of the shortest grace, so that an event has the rest."""
 
 
-class ObjectStore:
+class ObjectStore(Store):
     """A store in an existing bucket, under a prefix."""
 
     def __init__(
@@ -56,17 +55,10 @@ class ObjectStore:
     def __str__(self) -> str:
         return str(self._bucket)
 
-    def put_bytes(self, content: bytes) -> Blob:
-        """Store the bytes. They are durable when this returns."""
-        return self.put_file(io.BytesIO(content))
-
     def put_file(self, file: BinaryIO, *, expected: str | None = None) -> Blob:
         """Store a file's content from its start; refuses content without the expected digest."""
         blob = _hashed(file)
-        if expected is not None and blob.digest != expected:
-            raise ArtifactRefusedError(
-                f"the file has the digest {blob.digest}, expected {expected}", code="artifact_damaged"
-            )
+        check_expected(blob.digest, expected)
         self._put(file, blob)
         # A remover may have checked the blob before this put: once nobody removes, it exists or is put again for good.
         self._lease.wait_until_free()
@@ -88,11 +80,6 @@ class ObjectStore:
         ranges = ((start, min(start + PART_BYTES, size)) for start in range(0, size, PART_BYTES))
         parts = (self._bucket.part(_key(digest), start, end) for start, end in ranges)
         return verified(parts, digest, str(self), size)
-
-    def fetch_to(self, digest: str, path: Path) -> Blob:
-        """Write a new file with mode 0400, verified during the write."""
-        with readable_errors(str(path)):
-            return Blob(digest, write_new(path, self.chunks(digest)))
 
     def has(self, digest: str) -> bool:
         """Whether the blob exists; its content is verified when read."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flyball.artifacts.blobs import BLOB_BYTES_MAX, checked_digest, hex_of, too_large
+from flyball.artifacts.blobs import BLOB_BYTES_MAX, MANIFEST_TYPE, checked_digest, hex_of, too_large
 from flyball.artifacts.new_file import readable_errors
 from flyball.documents.durable_file import making_folder, sync_folder
 from flyball.errors import ArtifactRefusedError
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from flyball.artifacts.blobs import Store
 
-MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
 PACKAGE_TYPE = "application/vnd.flyball.package.v1+json"
 META_TYPE = "application/vnd.flyball.meta.v1+json"
 FILE_TYPE = "application/octet-stream"
@@ -61,11 +60,6 @@ class Package:
     """The digest that its signature covers: the package's id."""
     files: tuple[PackageFile, ...]
     """In the order of the root."""
-
-    @property
-    def size(self) -> int:
-        """The total size of all files."""
-        return sum(file.size for file in self.files)
 
     def file(self, name: str) -> PackageFile | None:
         """The file of this name, or None."""

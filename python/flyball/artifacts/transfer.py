@@ -11,15 +11,15 @@ import os
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, Literal
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from flyball.artifacts import tar
-from flyball.artifacts.blobs import BLOB_BYTES_MAX, SMALL_BYTES_MAX, verified
+from flyball.artifacts.blobs import BLOB_BYTES_MAX, SMALL_BYTES_MAX, descriptor, verified
 from flyball.artifacts.folder_store import FolderStore
 from flyball.artifacts.new_file import readable_errors, write_new
-from flyball.artifacts.packages import MANIFEST_TYPE, needed_by, read_package
+from flyball.artifacts.packages import needed_by, read_package
 from flyball.errors import ArtifactRefusedError
 
 if TYPE_CHECKING:
@@ -193,14 +193,8 @@ def _check_complete(staging: FolderStore, transfer: Transfer, where: Path) -> No
 
 def _index(transfer: Transfer) -> bytes:
     sizes = {blob.digest: blob.size for blob in transfer.blobs}
-    manifests: list[dict[str, Any]] = [
-        {
-            "mediaType": MANIFEST_TYPE,
-            "digest": version.manifest,
-            "size": sizes.get(version.manifest, 0),
-            "annotations": {"org.opencontainers.image.ref.name": f"{version.name}@{version.version}"},
-        }
-        for version in transfer.versions
+    manifests = [
+        descriptor(one.manifest, sizes.get(one.manifest, 0), f"{one.name}@{one.version}") for one in transfer.versions
     ]
     document = {"schemaVersion": 2, "manifests": manifests}
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()

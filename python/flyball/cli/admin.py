@@ -105,7 +105,7 @@ def listener_of(
     address = Address.read(listen, tls_cert, tls_key, plain_beyond=plain_beyond)
     uploads = Uploads(folder, upload_bytes_max)
     uploads.clear()
-    return AdminListener(admin_app(registry, registry, uploads), address)
+    return AdminListener(admin_app(registry, uploads), address)
 
 
 def _until_signalled(listener: AdminListener, signals: Signals) -> None:

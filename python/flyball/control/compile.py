@@ -1,7 +1,7 @@
-"""What an environment serves, compiled to a snapshot: packages fetched and verified, documents, and a signed index.
+"""Compiles an environment's placements to a snapshot: verified packages, documents, and a signed index.
 
-A document depends on its versions, their signatures and nothing else: the same placement gives the very same bytes on every
-machine, so a rollback is swapped in from what is still warm. Must not know servers.
+A document depends only on its versions and their signatures: the same placement gives the same bytes on every machine, so a
+rollback can use a deployment that is still warm. Must not know servers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DOCUMENTS_KEPT = 256
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A compiled environment: documents by name, what could not be compiled and why, and up to which event."""
+    """A compiled environment: documents by name, refusals, and the last event that changed it."""
 
     environment: str
     checkpoint: Head
@@ -41,22 +41,23 @@ class Snapshot:
     versions: dict[str, int]
     refusals: dict[str, FlyballError] = field(default_factory=dict)
     broken_glass: dict[str, str] = field(default_factory=dict)
-    """Names that are placed past a gate, with who did it and why: whoever reads a log must meet it."""
-    revoked: dict[str, frozenset[int]] = field(default_factory=dict)
-    """Versions of these names that must not go on serving either, while what is placed cannot be had."""
+    """Names placed past a gate, with actor and reason, for the log."""
+    revoked: frozenset[tuple[str, int]] = frozenset()
+    """Names and numbers of all revoked versions: an older document that serves one is no fallback."""
 
-    def has_revoked(self, name: str, document: bytes) -> bool:
-        """Whether an older document of a name serves a version that was revoked since."""
-        revoked = self.revoked.get(name, frozenset())
-        return bool(revoked) and json.loads(document).get("signed", {}).get("version") in revoked
+    def has_revoked(self, document: bytes) -> bool:
+        """Whether a document serves a revoked version, as champion, candidate or referenced package."""
+        parts = json.loads(document) if self.revoked else {}
+        signed = [part.get("signed") or {} for part in (parts, parts.get("candidate") or {})]
+        return any((one["name"], one["version"]) in self.revoked for part in signed for one in part.get("packages", ()))
 
     @property
     def generation(self) -> int:
-        """Grows with each event that changes what is served; the first is 1."""
+        """Grows with each event that changes what is served; at least 1."""
         return max(1, self.checkpoint.sequence)
 
     def bundle(self, folder: Path, key: PrivateKey) -> Bundle:
-        """With an index that is signed now; relative paths in the documents are relative to the folder."""
+        """The snapshot with a newly signed index; paths in documents are relative to the folder."""
         entries = [{"name": name, "digest": digest_of(document)} for name, document in sorted(self.documents.items())]
         index = canonical(
             {
@@ -72,15 +73,15 @@ class Snapshot:
 
 
 class Compiler:
-    """Compiles one environment again and again; what did not change is not made anew."""
+    """Compiles one environment repeatedly; reuses unchanged documents."""
 
     def __init__(self, opened: RegistryHandle, environment: str, folder: Path, fetches: Fetches | None = None) -> None:
-        """`fetches`: where packages are fetched; without, a name waits for its own, and all that come after it do."""
+        """`fetches`: background downloads; without it, compilation waits for each package."""
         self._opened, self._environment, self._folder, self._fetches = opened, environment, folder, fetches
         self._made: dict[object, bytes] = {}
 
     def compile(self) -> Snapshot:
-        """The newest state. A name that cannot be compiled is left out and told; the others go on."""
+        """Compile the current state. A name that fails is left out, with its refusal."""
         opened = self._opened
         if self._fetches is not None:
             self._fetches.begin()
@@ -89,7 +90,6 @@ class Compiler:
         glass = {one.name: f"{one.actor}: {one.reason}" for one in placed if one.break_glass}
         documents, versions, newest = {}, {}, 0
         refusals: dict[str, FlyballError] = {}
-        revoked: dict[str, frozenset[int]] = {}
         for name in names:
             state = opened.state(name)
             placement = state.placements.get(self._environment)
@@ -101,12 +101,11 @@ class Compiler:
                 documents[name] = self._document(state, placement)
             except (RefusedError, SignatureError, ArtifactsUnavailableError, FetchingError) as error:
                 refusals[name] = error
-                revoked[name] = frozenset(number for number, one in state.versions.items() if one.revoked is not None)
         checkpoint = opened.log.get(newest).head if newest else Head(0, GENESIS)
-        return Snapshot(self._environment, checkpoint, documents, versions, refusals, glass, revoked)
+        return Snapshot(self._environment, checkpoint, documents, versions, refusals, glass, opened.tables.revoked())
 
     def _changed(self, state: NameState, placement: Placement) -> int:
-        """The last event that changed what the environment serves of a name; versions that are not placed have no say."""
+        """Sequence of the last event that changed a name's document; events of versions not placed do not count."""
         tried = placement.candidate
         serving = [state.versions[number] for number in (placement.version, *([tried.version] if tried else []))]
         asked = [
@@ -122,7 +121,7 @@ class Compiler:
         challenger = state.versions[tried.version] if tried else None
         key = (state.name, _identity(champion), _identity(challenger) if challenger else None, tried)
         if key in self._made and not all(self._there(one) for one in (champion, challenger) if one):
-            del self._made[key]  # its packages were dropped meanwhile
+            del self._made[key]  # its packages were removed meanwhile
         if key not in self._made:
             if len(self._made) >= _DOCUMENTS_KEPT:
                 self._made.clear()
@@ -182,7 +181,7 @@ class Compiler:
         }
 
     def _fetched(self, name: str, version: Version) -> tuple[PackageFolder, dict[str, PackageFolder]]:
-        """A version's files, and those that it asks, in the snapshot's folder: verified while they are written."""
+        """A version's package and its references in the snapshot's folder, verified while written."""
         references = {}
         for reference in version.references:
             _, other = self._opened.find(f"{reference.name}@{reference.version}")
@@ -191,7 +190,7 @@ class Compiler:
         return self._fetch(name, version), references
 
     def _sound(self, name: str, version: Version) -> Version:
-        """A version that may serve; one that was revoked while it was placed, or asks one that was, serves no longer."""
+        """Refuse a version that is revoked, or refers to a revoked one."""
         if version.revoked is not None:
             raise RefusedError(f"{name}@{version.number} is revoked: {version.revoked}", code=REVOKED)
         for reference in version.references:
@@ -206,7 +205,7 @@ class Compiler:
 
         if self._fetches is not None and not target.exists():
             self._fetches.want(version.root, fetch, f"{name}@{version.number}")
-        fetch()  # what is there is only looked at
+        fetch()  # an existing package is only checked
         return PackageFolder(name, version.number, version.root, target.absolute())
 
 

@@ -1,4 +1,4 @@
-"""Packages on their way from the artifact store, in two threads: who compiles does not wait for them.
+"""Fetches packages from the artifact store in two threads, so that compilation does not wait.
 
 A rollback of one name must not wait for another name's download. Must not know registries or snapshots.
 """
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 FETCHING = "fetching"
 PATIENCE_S = 0.25
-"""How long all new ones together are waited for: most packages are small, and there at once."""
+"""Total wait for new packages: most are small and arrive at once."""
 _THREADS = 2
 
 
 class FetchingError(FlyballError):
-    """Its files are on their way: it is to be tried again once they are there."""
+    """The files are being fetched; retry when they have arrived."""
 
     code = FETCHING
 
 
 class Fetches:
-    """What is being fetched, by root. `done` is called, in another thread, whenever one ended."""
+    """Running downloads by root. `done` is called from another thread whenever one ends."""
 
     def __init__(self, done: Callable[[], None]) -> None:
         self._done = done
@@ -37,15 +37,15 @@ class Fetches:
         self._futures: dict[str, Future[object]] = {}
         self._awaited: set[str] = set()
         self._until, self._closed = 0.0, False
-        for _ in range(_THREADS):  # daemons, and so no pool: a process that ends does not wait for a download
+        for _ in range(_THREADS):  # daemon threads instead of a pool: an ending process does not wait for a download
             threading.Thread(target=self._work, name="flyball-fetch", daemon=True).start()
 
     def begin(self) -> None:
-        """Be patient anew, for as long as a rollback may wait."""
+        """Restart the wait budget, which a rollback can afford."""
         self._until = time.monotonic() + PATIENCE_S
 
     def want(self, root: str, fetch: Callable[[], object], what: str) -> None:
-        """Begins to fetch, and raises `FetchingError` until it is there; raises once what stood in the way."""
+        """Start a download, and raise `FetchingError` until it is complete; raises its error once."""
         future = self._futures.get(root)
         if future is None:
             future = self._futures[root] = Future()
@@ -60,17 +60,17 @@ class Fetches:
         future.result()
 
     def ended(self) -> bool:
-        """Whether one that somebody was told to wait for ended since this was asked last."""
+        """Whether an awaited download ended since the last call."""
         ended = {root for root in self._awaited if self._futures[root].done()}
         self._awaited -= ended
         return bool(ended)
 
     def wait(self) -> None:
-        """Until one that somebody was told to wait for ended."""
+        """Wait until an awaited download ends."""
         wait([self._futures[root] for root in self._awaited], return_when=FIRST_COMPLETED)
 
     def close(self) -> None:
-        """Begin nothing more; what is under way ends with the process, or by itself."""
+        """Start no more downloads; running ones end by themselves or with the process."""
         self._closed = True
         for _ in range(_THREADS):
             self._wanted.put(None)

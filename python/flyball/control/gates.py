@@ -1,6 +1,6 @@
-"""The gates of a promotion: what must hold before a version is placed, and the evidence that it did.
+"""The gates of a promotion: checks before a version is placed, with their evidence.
 
-A firm gate is judged again by every server, so no glass breaks it. The latency contract has a file of its own. Must not
+Every server repeats the firm gates, so breaking the glass cannot skip them. The latency gate is in `latency.py`. Must not
 know who promotes or why.
 """
 
@@ -17,9 +17,9 @@ from flyball.native.models import prove
 from flyball.registry.acts.registry import Subject
 from flyball.registry.acts.rules import Gate
 from flyball.registry.packages.certified import reach
+from flyball.registry.packages.check import scan_package
 from flyball.registry.packages.deployment import served
 from flyball.registry.packages.meta import META, read_meta
-from flyball.registry.packages.scan import scan_package
 
 if TYPE_CHECKING:
     from flyball.registry.packages.deployment import PackageFolder, Served
@@ -29,7 +29,7 @@ _WORDS_MAX = 1000
 
 
 def run_gates(subject: Subject) -> list[Gate]:
-    """All of them. The slow one runs only where the others leave a promotion possible."""
+    """Run all gates. Slow ones run only if no firm gate failed before."""
     package = subject.handle.folder(subject.name, subject.version)
     meta = read_meta((package.folder / META).read_bytes())
     shown = served(package, subject.handle.references(subject.version))
@@ -44,20 +44,12 @@ def run_gates(subject: Subject) -> list[Gate]:
 
 
 def _signatures(subject: Subject, package: PackageFolder, shown: Served) -> Gate:
-    """Every question that a server puts at load, put here first."""
+    """Repeat the trust checks that a server makes at load."""
     from flyball.signing.trust import Deployed, Package
 
     opened, version = subject.handle, subject.version
     references = opened.references(version)
-    digests = shown.digests
-    deployed = Deployed(
-        subject.name,
-        subject.environment,
-        shown.models,
-        decision=digests.document if digests else None,
-        policy=digests.policy if digests else None,
-        schema=digests.schema_ if digests else None,
-    )
+    deployed = Deployed(subject.name, subject.environment, shown.models, **shown.named)
     try:
         trust, now = opened.trust(), int(time.time())
         packages = [Package(one.ref, one.folder, _bundle(subject, one.ref)) for one in (package, *references.values())]
@@ -79,7 +71,7 @@ def _bundle(subject: Subject, ref: str) -> bytes | None:
 
 
 def _scan(package: PackageFolder) -> Gate:
-    """Once more, by the scanner of today: what was registered a year ago was scanned by that of a year ago."""
+    """Scan again: the scanner may be newer than at registration."""
     try:
         models = scan_package(package.folder)
     except FlyballError as error:
@@ -88,7 +80,7 @@ def _scan(package: PackageFolder) -> Gate:
 
 
 def _probe(package: PackageFolder) -> Gate:
-    """Loaded and probed in a process of its own, with a server's limits: a model that never ends is no server's problem."""
+    """Load and probe each model in its own process, with a server's limits."""
     models = sorted(package.folder.rglob("*.onnx"))
     try:
         for path in models:
@@ -101,14 +93,14 @@ def _probe(package: PackageFolder) -> Gate:
 def _validation(meta: Meta) -> Gate:
     due = meta.card.validation_due
     if due is None:
-        return Gate("validation", passed=True, words="its card names no day by which it must be validated again")
+        return Gate("validation", passed=True, words="its card has no validation date")
     if meta.card.overdue(datetime.now(UTC).date()):
         return Gate("validation", passed=False, words=f"its validation was due on {due}", evidence={"due": due})
     return Gate("validation", passed=True, words=f"validation is due on {due}", evidence={"due": due})
 
 
 def _equivalence(package: PackageFolder, shown: Served) -> Gate:
-    """What the certificate says, if it is one of what is served, and what it leaves open."""
+    """The certificate's result, if it covers what is served, and what it leaves unproven."""
     try:
         proof = read_certificate(package.folder / CERTIFICATE)
         left = reach(proof, shown)

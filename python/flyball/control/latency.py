@@ -1,7 +1,7 @@
-"""The latency gate: serves a version on this machine and holds it to its contract; a decision is asked as callers ask it.
+"""The latency gate: serves a version on this machine and measures it against its contract.
 
-Server and measurement are processes of their own: a measurement inside this one would measure this one. The evidence says
-what was asked with what, on which hardware. Must not know the other gates.
+Server and load generator are separate processes, so that this one does not disturb the measurement. The evidence states the
+requests and the hardware. Must not know the other gates.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NO_SAMPLES = "register it again with rows of its fields:  flyball register NAME
 
 @dataclass(slots=True)
 class _Measured:
-    """What is served, and what it is asked with."""
+    """What is measured: the server's command, the rows and the contract."""
 
     what: str
     serve: list[str]
@@ -46,7 +46,7 @@ class _Measured:
 
 
 def latency(subject: Subject, package: PackageFolder, contract: LatencyContract) -> Gate:
-    """Whether the contract is kept; the measurement's record is kept as an artifact."""
+    """Measure a contract; the measurement's record is stored as an artifact."""
     promise = f"p99 ≤ {contract.p99_ms:g} ms at {contract.rate_per_s:,.0f}/s"
     evidence: dict[str, Any] = {"promise": promise}
     with tempfile.TemporaryDirectory(prefix="flyball-gate-") as made:
@@ -65,7 +65,7 @@ def latency(subject: Subject, package: PackageFolder, contract: LatencyContract)
 
 
 def _prepared(subject: Subject, package: PackageFolder, folder: Path) -> _Measured:
-    """Of a decision the whole of it, of a plain package its model; rows are the package's samples."""
+    """Prepare the whole decision, or a plain package's model, with the package's samples as rows."""
     rows = _samples(package.folder)
     said: dict[str, Any] = {"contract": "promotion", "model": subject.name}
     if rows:
@@ -75,11 +75,11 @@ def _prepared(subject: Subject, package: PackageFolder, folder: Path) -> _Measur
     serve = [sys.executable, "-m", "flyball", "serve", "--listen", "127.0.0.1:0"]
     if not (package.folder / DECISION).is_file():
         model = main_model(package.folder)
-        known: dict[str, Any] = {"model": model.name, "rows": len(rows) or "made up from the model's signature"}
+        known: dict[str, Any] = {"model": model.name, "rows": len(rows) or "generated from the model's signature"}
         return _Measured("model", [*serve, f"{subject.name}={model}"], rows, said, known)
     if not rows:
         raise InvalidInputError(
-            f"{package.ref} has a latency contract and no samples, so its decision cannot be asked", next_step=_NO_SAMPLES
+            f"{package.ref} has a latency contract and no samples, so its decision cannot be measured", next_step=_NO_SAMPLES
         )
     whole, shared = _alone(package, subject.handle.references(subject.version))
     (folder / DECISION).write_text(whole)
@@ -89,9 +89,9 @@ def _prepared(subject: Subject, package: PackageFolder, folder: Path) -> _Measur
 
 
 def _alone(package: PackageFolder, references: Mapping[str, PackageFolder]) -> tuple[str, list[str]]:
-    """The decision as a file that a server of this machine can take, and which of its windows are now that server's own.
+    """The decision for a server of this machine, and the names of windows that were made local.
 
-    Windows that replicas share would count the samples of every promotion among the events that callers sent.
+    Shared windows would otherwise count the samples of every promotion as callers' events.
     """
     from flyball.decision.spec.write import yaml_of
 
@@ -107,7 +107,7 @@ def _alone(package: PackageFolder, references: Mapping[str, PackageFolder]) -> t
 
 
 def _samples(folder: Path) -> list[dict[str, Any]]:
-    """The rows of every sample: a file has one, a list of them, or requests as a server takes them."""
+    """The rows of all samples: a file has one row, a list of rows, or requests in a server's format."""
     rows: list[dict[str, Any]] = []
     for path in sorted((folder / SAMPLES).glob("*.json")):
         document = json.loads(path.read_bytes())
@@ -131,7 +131,7 @@ def _rows_of(document: Any) -> list[Any]:
 
 
 def _prove(measured: _Measured, contract: LatencyContract, folder: Path, evidence: dict[str, Any]) -> tuple[bool, str]:
-    """Serve it, ask everything once, then measure."""
+    """Serve it, send every row once, then measure."""
     from flyball.bench.process import Process
 
     asked = folder / "contract.json"
@@ -144,7 +144,7 @@ def _prove(measured: _Measured, contract: LatencyContract, folder: Path, evidenc
 
 
 def _asked_once(url: str, decision: str, rows: list[dict[str, Any]]) -> dict[str, int]:
-    """A sample that is refused is told by its own fault, and not as a share of errors; gives the remedies that were used."""
+    """Send every row once, to report a refused one by its own fault; returns the remedies that were used."""
     from flyball.client import Client
 
     causes: Counter[str] = Counter()
@@ -162,13 +162,13 @@ def _asked_once(url: str, decision: str, rows: list[dict[str, Any]]) -> dict[str
 
 
 def _gate(contract: Path, url: str, out: Path, said: LatencyContract) -> tuple[bool, str]:
-    """`flyball bench gate` as a process: whether the contract is kept, and what it says where it is not."""
+    """Run `flyball bench gate`; returns whether the contract is kept, and its message if not."""
     command = [sys.executable, "-m", "flyball", "bench", "gate", str(contract), "--url", url, "--out", str(out), "--json"]
     limit_s = said.window_s * said.repeats * 3 + _MEASURE_MARGIN_S
     ended = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
     if ended.returncode == 0:
         return True, ""
-    last = ended.stderr.strip().splitlines()[-1:] or ["the measurement ended without a word"]
+    last = ended.stderr.strip().splitlines()[-1:] or ["the measurement failed without a message"]
     try:
         return False, str(json.loads(last[0])["error"])
     except (ValueError, KeyError, TypeError):
@@ -176,7 +176,7 @@ def _gate(contract: Path, url: str, out: Path, said: LatencyContract) -> tuple[b
 
 
 def _figures(path: Path) -> dict[str, Any]:
-    """What a reader of the history wants to see without the record."""
+    """The record's main figures, for the history."""
     from flyball.bench.record import BenchRecord
     from flyball.bench.statistics import figures
 

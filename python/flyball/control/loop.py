@@ -1,7 +1,7 @@
-"""The control loop: registry → compile → apply → report, again and again, and on its own while the registry is away.
+"""The control loop: polls the registry, compiles, applies, reports; works on while the registry is unreachable.
 
-One thread. It observes, and carries out what `step` makes of that: it polls the end of the log, compiles where that moved,
-applies what changed, and says in the registry what the data plane made of it. The last good snapshot stays on disk. Must
+One thread. It observes and executes the actions that `step` returns: it polls the head of the log, compiles after new
+events, applies changes, and reports the data plane's answers to the registry. The last good snapshot stays on disk. Must
 not know the command line.
 """
 
@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import threading
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from flyball.control.compile import Compiler, Snapshot
 from flyball.control.fetches import FETCHING, Fetches
@@ -63,20 +63,20 @@ _STOP_S = 5.0
 
 
 class Plane(Protocol):
-    """A data plane, here or elsewhere."""
+    """A data plane, in this process or elsewhere."""
 
     waiting: bool
-    """Whether a server had not yet seen the last snapshot when it was asked."""
+    """Whether a server had not seen the last snapshot at its last report."""
 
     def apply(self, bundle: Bundle) -> None:
-        """Give it a snapshot."""
+        """Apply a snapshot."""
 
     def told(self) -> dict[str, Deployments]:
-        """What each server says of itself, by its name; a server that cannot be asked is left out."""
+        """The servers' reports by name, without unreachable servers."""
 
 
 class ControlLoop:
-    """Keeps a data plane at what the registry says. `first` gives what to start with, `begin` starts the thread."""
+    """Keeps a data plane in line with the registry. `first` returns the initial snapshot, `begin` starts the thread."""
 
     def __init__(self, home: Path | str, environment: str, key: PrivateKey, state: StateFolder, *, actor: str) -> None:
         self._home, self._environment, self._key, self.state = home, environment, key, state
@@ -87,14 +87,13 @@ class ControlLoop:
         proven, newest = state.proven(), state.newest()
         self.stands = State(proven, proven.without_registry(documents_of(newest)) if newest else {})
         self._refusals: dict[str, str] = {}
-        self._down: str | None = None
-        self._unkept: str | None = None
-        self._distrusted: str | None = None
+        self._logged: dict[str, str] = {}
+        """The problem of each kind that was logged last, and has not ended since."""
         self._woken, self._stopped = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
 
     def first(self) -> Bundle:
-        """What the registry says now; while it cannot be reached, the last good snapshot."""
+        """The registry's current snapshot; the last good one if it is unreachable."""
         stands = self.stands
         try:
             step(stands, self._compile(Compile(self._look().head, "events")))
@@ -112,7 +111,7 @@ class ControlLoop:
             return kept
 
     def _await_what_is_new(self) -> None:
-        """Wait for packages of names that have nothing older to be served; the others go on with that."""
+        """Wait for packages of names without an older document; others serve that one meanwhile."""
         while refusals := self.stands.unserved():
             for refusal in refusals.values():
                 if isinstance(refusal, UnavailableError):
@@ -123,7 +122,7 @@ class ControlLoop:
             step(self.stands, self._compile(Compile(self.stands.seen, "files")))
 
     def _kept(self) -> Bundle | None:
-        """What the files say: the newest snapshot, with the last good document where no server ever took the newest."""
+        """The snapshot from files: the newest, with last good documents where no server accepted the newest."""
         newest = self.state.newest()
         if newest is None:
             return self.state.last_good()
@@ -134,9 +133,10 @@ class ControlLoop:
         return Snapshot(self._environment, checkpoint, self.stands.fallback, {}).bundle(self.state.folder, self._key)
 
     def begin(self, plane: Plane) -> None:
-        """Go on in a thread of its own, with a data plane that has what `first` gave.
+        """Run in a new thread, with a data plane that has applied `first`.
 
-        A server that has just started has nothing older to go on with: what it refused is served as it was before.
+        A server that has just started has no older documents: those that it refused are replaced by the last good ones
+        first.
         """
         if self.stands.snapshot is not None:
             heard = step(self.stands, self._ask(plane))
@@ -145,11 +145,11 @@ class ControlLoop:
         self._thread.start()
 
     def wake(self) -> None:
-        """Look at once: somebody in this process knows that something changed."""
+        """Poll at once: another thread knows of a change."""
         self._woken.set()
 
     def stop(self) -> None:
-        """End, after what is under way."""
+        """Stop after the current action."""
         self._stopped.set()
         self._woken.set()
         if self._thread is not None:
@@ -160,10 +160,9 @@ class ControlLoop:
         self.state.close()
 
     def tick(self, plane: Plane) -> None:
-        """Look once, and do what is to be done. Raises what stands in the way."""
+        """Poll once and execute all actions; raises their errors."""
         self._carry_out(plane, step(self.stands, self._look()))
-        if self._down is not None:
-            self._down = None
+        if self._logged.pop("down", None):
             log("INFO", "registry reachable again", environment=self._environment)
 
     def _carry_out(self, plane: Plane, actions: list[Action]) -> None:
@@ -198,7 +197,7 @@ class ControlLoop:
             except (FlyballError, OSError) as error:
                 self._say_down(error)
                 wait_s = min(wait_s * 2, _BACKOFF_S_MAX)
-            except Exception as error:  # a loop that ends would leave its server at an old state for ever
+            except Exception as error:  # a dead loop would leave its server at an old state forever
                 log("ERROR", "control loop failed", reason=repr(error)[:2000])
                 wait_s = _BACKOFF_S_MAX
             self._woken.wait(wait_s)
@@ -212,18 +211,16 @@ class ControlLoop:
         stands, applied = self.stands, self.stands.applied or {}
         dropped = self.state.drop_all_but(stands.proven.good.values(), applied.values(), stands.warm.values())
         if dropped:
-            log("INFO", "packages dropped that nothing serves any more", count=len(dropped), packages=dropped)
+            log("INFO", "unused packages removed", count=len(dropped), packages=dropped)
 
     def _keep(self, keep: Keep) -> None:
-        """A disk that is full must not keep a rollback from a server."""
+        """Write the last good snapshot; a full disk must not stop a rollback."""
         try:
             self.state.keep(self._bundle(keep.good), keep.taken)
         except (FlyballError, OSError) as error:
-            if self._unkept != str(error):
-                self._unkept = str(error)
-                log("ERROR", "last good snapshot not kept", reason=self._unkept)
+            self._log_once("unkept", "ERROR", "last good snapshot not kept", str(error))
         else:
-            self._unkept = None
+            self._logged.pop("unkept", None)
 
     def _registry(self) -> RegistryHandle:
         if self._opened is None:
@@ -232,7 +229,7 @@ class ControlLoop:
         return self._opened
 
     def _look(self) -> Looked:
-        """What the registry says of itself, without what costs more where nothing happened."""
+        """Poll the registry; expensive checks run only after new events."""
         opened, stands = self._registry(), self.stands
         head = opened.log.head().sequence
         trust_changed = self._take_trust(opened)
@@ -243,21 +240,19 @@ class ControlLoop:
         return Looked(time.monotonic(), head, acted, trust_changed, self._fetches.ended())
 
     def _take_trust(self, opened: RegistryHandle) -> bool:
-        """A policy that is not taken must not keep a rollback from servers: they go on with the one that they have."""
+        """Copy a newer trust policy; a refused one must not stop a rollback: servers keep the one they have."""
         try:
             taken = self.state.take_trust(opened.home.trust_root, opened.home.trust)
         except (RefusedError, UsageError) as error:
             if not self.state.trust_policy.is_file():
                 raise
-            if self._distrusted != error.message:
-                self._distrusted = error.message
-                log("ERROR", "trust policy not taken", reason=str(error))
+            self._log_once("distrusted", "ERROR", "trust policy refused", str(error))
             return False
-        self._distrusted = None
+        self._logged.pop("distrusted", None)
         return taken
 
     def _check_anchor(self, opened: RegistryHandle) -> None:
-        """Never follow a registry that went back: an empty database would take everything away from callers."""
+        """Refuse to follow a registry that was reset: an empty database would stop every deployment."""
         kept = self.state.last_good()
         anchor = kept.parsed_index().registry if kept else None
         if anchor is None or anchor.sequence == 0:
@@ -270,7 +265,7 @@ class ControlLoop:
             )
 
     def _compile(self, asked: Compile) -> Compiled:
-        assert self._compiler is not None  # noqa: S101 - made with the registry
+        assert self._compiler is not None  # noqa: S101 - created with the registry handle
         snapshot = self._compiler.compile()
         refusals = {name: f"{refusal.code}: {refusal.message}" for name, refusal in snapshot.refusals.items()}
         for name, words in refusals.items():
@@ -289,7 +284,7 @@ class ControlLoop:
         return dataclasses.replace(self.stands.compiled, documents=documents).bundle(self.state.folder, self._key)
 
     def _report(self, told: Mapping[str, Deployments]) -> None:
-        """What became of what was given, by server, and what the environment serves."""
+        """Store the servers' reports, and publish the environment's snapshot."""
         opened, stands = self._registry(), self.stands
         for node, said in told.items():
             reports = reports_of(node[:NODE_LETTERS_MAX], said, stands.compiled, stands.given, stands.proven.refused)
@@ -297,10 +292,10 @@ class ControlLoop:
         self._publish(opened)
 
     def _publish(self, opened: RegistryHandle) -> None:
-        """One event for each change of what the environment serves, by the first of its loops that has all of it."""
+        """Record a changed snapshot as one event, by the environment's first loop that has compiled all of it."""
         stream, generation = publish_stream(self._environment), self.stands.generation
-        revision, known = opened.log.revision(stream), opened.tables.published(self._environment)
-        if self.stands.mendable or (known is not None and known.generation >= generation):
+        revision = opened.log.revision(stream)
+        if self.stands.mendable or opened.tables.published(self._environment) >= generation:
             return
         digest = digest_of(self.stands.compiled.bundle(self.state.folder, self._key).index)
         body = {"environment": self._environment, "generation": generation, "digest": digest}
@@ -308,10 +303,12 @@ class ControlLoop:
             opened.log.append(stream, revision, "published", body, actor=self._actor, authenticated="server")
 
     def _say_down(self, error: Exception) -> None:
-        """Once for each reason: a registry that is away for a night must not fill a disk."""
         if isinstance(error, UnavailableError) and self._opened is not None:
-            self.stands.seen = -1  # what happened meanwhile is looked for when it is back
-        words = str(error)
-        if self._down != words:
-            self._down = words
-            log("WARN", "registry not followed, serving what was last good", reason=words)
+            self.stands.seen = -1  # events during the outage are checked afterwards
+        self._log_once("down", "WARN", "registry not followed, serving the last good snapshot", str(error))
+
+    def _log_once(self, kind: str, level: Literal["WARN", "ERROR"], message: str, reason: str) -> None:
+        """Log a problem once per reason: a registry that is down for a night must not fill a disk."""
+        if self._logged.get(kind) != reason:
+            self._logged[kind] = reason
+            log(level, message, reason=reason)

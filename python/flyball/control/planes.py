@@ -1,4 +1,4 @@
-"""The data planes that a control loop can drive: the server of this process, or servers that watch a folder.
+"""The data planes of a control loop: the server in this process, or servers that watch a folder.
 
 Must not know registries.
 """
@@ -23,18 +23,18 @@ _ANSWER_BYTES_MAX = 4 << 20
 
 
 class ServerPlane:
-    """The server of this process."""
+    """The server in this process."""
 
     def __init__(self, server: Server, node: str) -> None:
         self._server, self._node = server, node
         self.waiting = False
 
     def apply(self, bundle: Bundle) -> None:
-        """Load and swap; what is refused keeps what it had."""
+        """Load and swap; a refused deployment keeps its old document."""
         self._server.apply(bundle.to_bytes())
 
     def told(self) -> dict[str, Deployments]:
-        """What it serves, refused and keeps warm now."""
+        """The server's report: served, refused and warm deployments."""
         return {self._node: self._server.deployments()}
 
 
@@ -42,20 +42,20 @@ class FolderPlane:
     """Servers that watch a folder: `flyballd --snapshot DIR/index.json --watch`."""
 
     def __init__(self, folder: Path, urls: Sequence[str]) -> None:
-        """`urls`: where the servers answer, to be asked what they made of it."""
+        """`urls`: the servers' addresses, for their reports."""
         self._folder, self._urls = folder, urls
         self._generation = 0
         self._http = urllib3.PoolManager(timeout=urllib3.Timeout(_ASK_S), retries=False)
         self.waiting = bool(urls)
 
     def apply(self, bundle: Bundle) -> None:
-        """Write it; the index comes last."""
+        """Write the snapshot, its index last."""
         bundle.write(self._folder)
         self._generation = bundle.parsed_index().generation
         self.waiting = bool(self._urls)
 
     def told(self) -> dict[str, Deployments]:
-        """What the servers say of themselves; one that does not answer is left out, and its report grows old."""
+        """The servers' reports, without servers that do not answer."""
         found = {url: said for url in self._urls if (said := self._asked(url)) is not None}
         current = [said for said in found.values() if said.refused or said.generation == self._generation]
         self.waiting = len(current) < len(self._urls)

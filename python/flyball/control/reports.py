@@ -1,7 +1,7 @@
-"""What a server says of itself, against what it should serve: one report a name, for the registry.
+"""Compares a server's report with what it should serve: one report per name, for the registry.
 
-What it should serve and what it does serve are two things, and both are told. Plain values; must not know how servers are
-asked, nor where reports are kept.
+States both what it should serve and what it does serve. Plain values; must not know how servers are asked, nor where reports
+are stored.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from flyball.native.server_documents import Deployments, DeploymentState
 
 _NOT_SEEN = "it has not seen this snapshot yet"
-_NOT_THERE = "not_serving: it was neither loaded nor refused; somebody may have unloaded it"
+_NOT_THERE = "not_serving: it was neither loaded nor refused; it may have been unloaded"
 
 
 def reports_of(
     node: str, said: Deployments, wanted: Snapshot, given: int, withdrawn: Mapping[str, DeploymentState]
 ) -> list[NodeReport]:
-    """One report for each name that is placed.
+    """One report for each placed name.
 
-    `given`: the generation of what servers were given last. `withdrawn`: documents that all of them refused, and what was
-    said of them; what was good before was put in their place.
+    `given`: the generation that was applied last. `withdrawn`: documents that all servers refused and that were replaced by
+    the last good ones, with a report.
     """
     serving = {one.name: one for one in said.deployments if one.state == "applied"}
     refused = {one.name: one for one in said.deployments if one.state == "refused"}
@@ -38,7 +38,7 @@ def reports_of(
         digest = digest_of(wanted.documents[name]) if name in wanted.documents else ""
         serves, refusing = serving.get(name), refused.get(name)
         if refusing is not None and max(said.generation, refusing.generation) < given:
-            refusing = None  # that was said of an earlier snapshot
+            refusing = None  # about an earlier snapshot
         if refusal := wanted.refusals.get(name):
             state = WAITING if refusal.code == FETCHING else "refused"
             reason = f"{refusal.code}: {refusal.message}"
@@ -69,7 +69,7 @@ def _became(
     serves: DeploymentState | None,
     refusals: Sequence[DeploymentState | None],
 ) -> tuple[str, str]:
-    """State and reason of the document that the server should serve."""
+    """State and reason of the document that a server should serve."""
     if said.refused is not None:
         return "refused", said.refused
     for refusing in refusals:

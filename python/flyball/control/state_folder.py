@@ -1,8 +1,8 @@
-"""What a control loop keeps on disk: the last good snapshot, packages, and the trust policy that it goes by.
+"""A control loop's folder: the last good snapshot, packages, and its trust policy.
 
-The folder itself may be the one that servers watch: its index is then the newest, and `last-good/` has what servers took.
-With it a server starts while the registry cannot be reached. The root of trust is taken once: a registry that brings
-another one later is not believed. Must not know events or servers.
+Servers may watch this folder: its index is then the newest one, and `last-good/` has what servers accepted. With it a server
+starts while the registry is unreachable. The root of trust is copied once: a registry that later presents another one is not
+trusted. Must not know events or servers.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _PACKAGES_SPARED = 8
 
 
 def paths_of_trust(folder: Path, trust_root: Path | None) -> tuple[Path, Path]:
-    """The root keys and the policy that servers go by: both in the folder, unless the keys were given by hand."""
+    """The files of root keys and trust policy: both in the folder, unless `trust_root` is given."""
     return (trust_root or folder / ROOT).absolute(), (folder / TRUST).absolute()
 
 
 class StateFolder:
-    """One folder of one control loop."""
+    """The folder of one control loop, locked."""
 
     def __init__(self, folder: Path, trust_root: Path | None = None) -> None:
-        """`trust_root`: a file of root keys that was given by hand; else that of the registry is taken, once."""
+        """`trust_root`: a file of root keys; by default the registry's is copied once."""
         self.folder = folder.absolute()
         self.trust_root, self.trust_policy = paths_of_trust(folder, trust_root)
         self._needed: set[str] = set()
@@ -52,11 +52,11 @@ class StateFolder:
             ) from error
 
     def close(self) -> None:
-        """Let others have the folder."""
+        """Release the lock."""
         self._lock.close()
 
     def take_trust(self, root: Path, policy: Path) -> bool:
-        """Take a registry's newer policy, where it holds under our own root; whether there was one."""
+        """Copy the registry's trust policy if it is new and valid under our root; returns whether it was."""
         from flyball.signing.keys import load_publics
         from flyball.signing.trust import Trust, open_policy
 
@@ -69,13 +69,13 @@ class StateFolder:
         roots, now = load_publics(self.trust_root), int(time.time())
         lowest = 0
         if held is not None:
-            # One that expired meanwhile still says which serial was taken: its own time is the time to read it at.
+            # Read without a time check: an expired policy still states the last accepted serial.
             lowest = open_policy(held, None).serial
         try:
             Trust(offered, roots, now, lowest)
         except SignatureError as error:
             raise RefusedError(
-                f"the registry's trust policy is not taken: {error.message}",
+                f"the registry's trust policy is refused: {error.message}",
                 code="trust_refused",
                 next_step=f"if its root key was changed on purpose, remove {self.trust_root}",
             ) from error
@@ -83,18 +83,18 @@ class StateFolder:
         return True
 
     def newest(self) -> Bundle | None:
-        """The snapshot that was given to servers that watch this folder, if there is one that can be read."""
+        """The snapshot for servers that watch this folder; None if missing or unreadable."""
         return self._snapshot(self.folder)
 
     def last_good(self) -> Bundle | None:
-        """The snapshot of what servers took, if there is one that can be read."""
+        """The snapshot that servers accepted; None if missing or unreadable."""
         return self._snapshot(self.folder / LAST_GOOD)
 
     def _snapshot(self, folder: Path) -> Bundle | None:
-        """One of the two; their packages lie in the folder itself.
+        """Read a snapshot; its packages are in the state folder.
 
-        The index is the one inside the signature, which is written first: a process that ended between the two files leaves
-        a whole snapshot all the same.
+        The index is taken from the signature, which is written first, so that a crash between the two files leaves a
+        complete snapshot.
         """
         from flyball.signing.dsse import read_envelope
 
@@ -109,7 +109,7 @@ class StateFolder:
         return Bundle(index, documents, self.folder, signature)
 
     def proven(self) -> Proven:
-        """What servers took before this process began."""
+        """What servers accepted before this process started."""
         good = self.last_good()
         return Proven(documents_of(good) if good else {}, self._taken())
 
@@ -121,7 +121,7 @@ class StateFolder:
         return [digest for digest in taken if isinstance(digest, str)] if isinstance(taken, list) else []
 
     def keep(self, good: Bundle, taken: list[str]) -> None:
-        """Keep this as the last good snapshot, and which documents servers took."""
+        """Write the last good snapshot, and the digests of accepted documents."""
         folder = self.folder / LAST_GOOD
         before = self.last_good()
         if before is None or before.index != good.index or len(before.documents) != len(good.documents):
@@ -131,10 +131,9 @@ class StateFolder:
             write_json(folder / TAKEN, taken)
 
     def drop_all_but(self, good: Collection[bytes], given: Collection[bytes], warm: Collection[bytes] = ()) -> list[str]:
-        """Drop the documents that neither the last good snapshot nor the one that was given has, and packages.
+        """Remove documents and packages that neither the last good nor the applied snapshot needs.
 
-        Packages of documents that servers may still have warm stay, too, so that going back fetches nothing. Gives the names
-        of those that were dropped.
+        Packages of warm documents stay too, so that a rollback fetches nothing. Returns the names of removed packages.
         """
         for folder, documents in ((self.folder / LAST_GOOD, good), (self.folder, given)):
             wanted = {_document_file(folder, digest_of(document)) for document in documents}
@@ -150,7 +149,7 @@ class StateFolder:
 
 
 def documents_of(bundle: Bundle) -> dict[str, bytes]:
-    """The documents of a snapshot, by name, as far as they are there."""
+    """The documents of a snapshot by name, without missing ones."""
     by_digest = {digest_of(document): document for document in bundle.documents}
     entries = bundle.parsed_index().deployments
     return {entry.name: by_digest[entry.digest] for entry in entries if entry.digest in by_digest}

@@ -1,7 +1,7 @@
-"""What a control loop does next: `step` takes an observation and gives actions.
+"""The control loop's decisions: `step` takes an observation and returns actions.
 
-Plain values: no clock, registry, file or server. `loop.py` observes and carries the actions out, in their order, and gives
-back what came of each as the next observation. A test runs seeded histories through it in virtual time.
+Plain values: no clock, registry, file or server. `loop.py` observes, executes the actions in order, and passes each result
+back as the next observation. A test runs seeded histories through it in virtual time.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 REPORT_S = 10.0
 ASK_AGAIN_S = 1.0
 TRUST_READ_S = 2.0
-"""Servers look each second whether the trust policy changed; what serves is judged by it when it is applied again."""
+"""Delay until servers have read a new trust policy, which they do every second; then documents are applied again."""
 REFUSALS_WAIT_S = 10.0
-"""How long servers that have not answered are waited for before a document that the others refused gives way."""
+"""How long to wait for silent servers before a document that the others refused is withdrawn."""
 COMPILE_AGAIN_S, COMPILE_AGAIN_S_MAX = 2.0, 30.0
-"""What did not compile is tried again so soon, then ever more seldom."""
+"""First and longest interval between retries of a failed compilation."""
 NEVER = -math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class Compile:
-    """Compile what the registry says: for events up to `head`, for files that came, or to try again what failed."""
+    """Compile the registry's state: after events up to `head`, after fetched files, or as a retry."""
 
     head: int
     cause: Literal["events", "files", "retry"]
@@ -41,7 +41,7 @@ class Compile:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Write the last good snapshot: documents by name that servers took, and the digests of those that they ever took."""
+    """Write the last good snapshot: accepted documents by name, and digests of all ever accepted."""
 
     good: dict[str, bytes]
     taken: list[str]
@@ -49,7 +49,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Give these documents to the servers."""
+    """Apply these documents to the servers."""
 
     documents: dict[str, bytes]
 
@@ -61,12 +61,12 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Drop packages and documents that are neither good, nor given, nor warm."""
+    """Remove packages and documents that are neither good, nor applied, nor warm."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Tell the registry what servers said."""
+    """Send the servers' reports to the registry."""
 
     told: Mapping[str, Deployments]
 
@@ -76,7 +76,7 @@ Action = Compile | Keep | Apply | Ask | Drop | Report
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """The registry's last event; whether events since the last compilation, the trust policy or fetched files say more."""
+    """The registry's last event, and whether acts, the trust policy or fetched files are new."""
 
     now: float
     head: int
@@ -87,7 +87,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A compilation ended."""
+    """The result of a compilation."""
 
     now: float
     snapshot: Snapshot
@@ -96,7 +96,7 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The servers have been given documents."""
+    """Documents were applied to the servers."""
 
     now: float
     documents: dict[str, bytes]
@@ -104,7 +104,7 @@ class Applied:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What each server says of itself; `waiting`: one of them has not seen the last snapshot yet."""
+    """The servers' reports; `waiting`: one of them has not seen the last snapshot yet."""
 
     now: float
     told: Mapping[str, Deployments]
@@ -113,7 +113,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The registry knows what servers said."""
+    """The registry has the servers' reports."""
 
     now: float
 
@@ -123,18 +123,19 @@ Observation = Looked | Compiled | Applied | Heard | Reported
 
 @dataclass(slots=True)
 class State:
-    """Where a loop stands. `proven`: what servers took; `fallback`: what files say, for names that do not compile yet."""
+    """The state of a loop. `proven`: what servers accepted; `fallback`: documents from files, for names that do not
+    compile."""
 
     proven: Proven
     fallback: dict[str, bytes] = field(default_factory=dict)
     snapshot: Snapshot | None = None
     applied: dict[str, bytes] | None = None
     warm: dict[str, bytes] = field(default_factory=dict)
-    """What was given before, by name: servers have it warm."""
+    """Previously applied documents by name: servers have them warm."""
     given: int = 0
-    """The generation of what was given last."""
+    """The generation that was applied last."""
     seen: int = -1
-    """The last event that was looked at."""
+    """Sequence of the last processed event."""
     waiting: bool = False
     reported_at: float = NEVER
     applied_at: float = NEVER
@@ -144,43 +145,43 @@ class State:
 
     @property
     def compiled(self) -> Snapshot:
-        """What the registry says; the first observation has it compiled."""
+        """The compiled snapshot; the first observation compiles it."""
         assert self.snapshot is not None  # noqa: S101 - compiled before
         return self.snapshot
 
     @property
     def generation(self) -> int:
-        """Of what the registry says."""
+        """The generation of the compiled snapshot."""
         return self.snapshot.generation if self.snapshot else 0
 
     @property
     def mendable(self) -> bool:
-        """Whether something did not compile that may do so later: a file may be put back, and no event tells."""
+        """Whether a retry may help: a missing file may be restored without any event."""
         refusals = self.snapshot.refusals if self.snapshot else {}
         return any(refusal.code != REVOKED for refusal in refusals.values())
 
     def documents(self) -> dict[str, bytes]:
-        """What is to be served: what compiled, and for the rest what was good before, unless it was revoked.
+        """The documents to serve: the compiled ones, else the last good ones unless revoked.
 
-        What servers refused gives way to what they took before.
+        Documents that servers refused are replaced by those that they accepted before.
         """
         snapshot = self.compiled
         before = {**self.proven.good, **(self.fallback if self.applied is None else self.applied)}
         kept = {
             name: before[name]
             for name, refusal in snapshot.refusals.items()
-            if name in before and refusal.code != REVOKED and not snapshot.has_revoked(name, before[name])
+            if name in before and refusal.code != REVOKED and not snapshot.has_revoked(before[name])
         }
-        return self.proven.offered({**kept, **snapshot.documents})
+        return self.proven.offered({**kept, **snapshot.documents}, snapshot.has_revoked)
 
     def unserved(self) -> dict[str, FlyballError]:
-        """Names that are placed and have nothing to be served, not even something older, with the reason."""
+        """Placed names without any document to serve, with the reason."""
         served = self.documents()
         return {name: refusal for name, refusal in self.compiled.refusals.items() if name not in served}
 
 
 def step(state: State, seen: Observation) -> list[Action]:
-    """Take an observation in; what is to be done for it, in order."""
+    """Update the state by an observation; returns the actions, in order."""
     match seen:
         case Looked():
             return list(_looked(state, seen))
@@ -220,7 +221,7 @@ def _looked(state: State, seen: Looked) -> Iterator[Action]:
 def _take(state: State, seen: Compiled) -> None:
     state.snapshot, state.seen = seen.snapshot, seen.asked.head
     if seen.asked.cause != "retry":
-        state.reported_at = NEVER  # who placed something waits for the word of servers that serve it already
+        state.reported_at = NEVER  # a promotion may wait for reports of servers that serve it already
     if seen.asked.cause == "files":
         return
     state.again_s = min(state.again_s * 2, COMPILE_AGAIN_S_MAX) if seen.asked.cause == "retry" else COMPILE_AGAIN_S
@@ -231,23 +232,23 @@ def _serve(state: State, now: float) -> Iterator[Action]:
     judging = state.judge_at is not None and now >= state.judge_at
     if judging:
         state.judge_at = None
-        state.proven.refused.clear()  # by the new policy it may be taken
-    given = list(_give(state, anew=judging))
+        state.proven.refused.clear()  # the new policy may accept it
+    given = list(_give(state, again=judging))
     yield from given
     if given or now - state.reported_at >= (ASK_AGAIN_S if state.waiting else REPORT_S):
         yield Ask()
 
 
-def _give(state: State, *, anew: bool = False) -> Iterator[Action]:
-    """Give servers what changed. The last good snapshot is written first, so that it is never the older one."""
+def _give(state: State, *, again: bool = False) -> Iterator[Action]:
+    """Apply changed documents. The last good snapshot is written first, so that it is never the older one."""
     documents = state.documents()
-    if documents != state.applied or anew:
+    if documents != state.applied or again:
         yield _keep(state, documents)
         yield Apply(documents)
 
 
 def _heard(state: State, seen: Heard) -> Iterator[Action]:
-    """Where all servers refuse a document, the good one before it is put in its place at once."""
+    """Process reports: a document that all servers refuse is replaced by the last good one at once."""
     applied, state.waiting = state.applied or {}, seen.waiting
     everybody = not seen.waiting or seen.now - state.applied_at >= REFUSALS_WAIT_S
     state.proven.hear(applied, seen.told, generation=state.given, everybody=everybody)

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whatever happens to the process or the machine."""
+"""Atomic and durable file writes."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 def write_json(path: Path, document: Any) -> None:
-    """Puts a document in the place of the one that was there. It is on the disk when this returns."""
+    """Replace a JSON file atomically; it is durable when this returns."""
     making_folder(path.parent)
     write_bytes(path, json.dumps(document).encode())
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """The same for any bytes; its folder is there. A reader sees the old file or the new one, never half of it."""
+    """Replace a file in an existing folder atomically: readers see the old content or the new one."""
     making = path.with_name(f".{path.name}.{os.getpid()}")
     with open_private(making, os.O_TRUNC) as file:
         file.write(content)
@@ -32,14 +32,14 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def open_private(path: Path, flags: int = 0) -> BufferedRandom:
-    """A file to read and write, made where there is none, that nobody else can read at any time."""
+    """Open or create a file for reading and writing, with mode 0600 at all times."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
     os.fchmod(descriptor, 0o600)
     return os.fdopen(descriptor, "r+b")
 
 
 def private_folder(path: Path) -> None:
-    """The folder, for its owner alone; where it is there and others may open it, stderr says so, and how to close it."""
+    """Create a folder for its owner alone; warns on stderr if an existing one is open to others."""
     mode = path.stat().st_mode & 0o777 if path.is_dir() else 0
     if mode & 0o077:
         sys.stderr.write(f"warning: other users may open {path} (mode {mode:o}); run: chmod 700 {path}\n")
@@ -47,7 +47,7 @@ def private_folder(path: Path) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The document; none: there is no such file."""
+    """Read a JSON file; None if it does not exist."""
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError:
@@ -59,7 +59,7 @@ def read_json(path: Path) -> Any:
 
 
 def making_folder(path: Path) -> None:
-    """The folder, for its owner alone, its own name on the disk too."""
+    """Create a folder and its parents with mode 0700, durably."""
     if not path.is_dir():
         making_folder(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
@@ -67,12 +67,12 @@ def making_folder(path: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Waits until what was written is on the disk."""
+    """fsync a file."""
     _sync(path, os.O_RDONLY)
 
 
 def sync_folder(path: Path) -> None:
-    """Waits until the names in a folder are on the disk."""
+    """fsync a folder's entries."""
     _sync(path, os.O_RDONLY | os.O_DIRECTORY)
 
 

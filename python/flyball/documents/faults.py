@@ -1,8 +1,7 @@
-"""What is wrong in a document: where, what stands there, what would be allowed.
+"""Converts pydantic's errors to faults: path, value found, and allowed values.
 
-The path grammar is shared with the Rust reader, and golden files hold both to it: dotted keys, `[i]` for list items,
-an unknown key is named itself, a missing key is named as if it were there, the whole document is "".
-Knows pydantic's errors; must not know which documents exist.
+The path grammar is shared with the Rust reader, and golden files test both: dotted keys, `[i]` for list items, unknown and
+missing keys by their own path, "" for the whole document. Must not know which documents exist.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """Annotation of a field: whatever is wrong with its value, the fault says this, once.
+    """Annotation of a field: the allowed values, used as the message of every fault.
 
-    Pydantic's own messages name one broken limit ("greater than or equal to 1"); a reader wants the whole range.
+    Pydantic's own messages name only one violated limit ("greater than or equal to 1"); readers want the whole range.
     """
 
     text: str
@@ -43,7 +42,7 @@ class Allowed:
 
 
 def path_of(location: Iterable[str | int]) -> str:
-    """Turn pydantic's location into the shared grammar: ("versions", 0, "version") is versions[0].version."""
+    """Convert pydantic's location to a path: ("versions", 0, "version") is versions[0].version."""
     path = ""
     for part in location:
         if isinstance(part, int):
@@ -54,7 +53,7 @@ def path_of(location: Iterable[str | int]) -> str:
 
 
 def faults_of(error: ValidationError, model: type[BaseModel]) -> list[Fault]:
-    """Every fault that pydantic found, sorted by path."""
+    """All faults, sorted by path."""
     faults = []
     for item in error.errors(include_url=False):
         location = item["loc"]
@@ -99,7 +98,7 @@ def _field_at(model: type[BaseModel], location: tuple[str | int, ...]) -> FieldI
 
 
 def _model_at(model: type[BaseModel], location: tuple[str | int, ...]) -> type[BaseModel] | None:
-    """The model that a location points into; None where it points at something else."""
+    """The model at a location, or None."""
     here: Any = model
     for part in location:
         if isinstance(part, int):
@@ -113,7 +112,7 @@ def _model_at(model: type[BaseModel], location: tuple[str | int, ...]) -> type[B
 
 
 def _without_none(annotation: Any) -> Any:
-    """X for `X | None`: what stands at a location that a fault lies inside of is not null."""
+    """X for `X | None`: a value that contains a fault is not null."""
     if get_origin(annotation) not in (Union, UnionType):
         return annotation
     choices = [choice for choice in get_args(annotation) if choice is not NoneType]

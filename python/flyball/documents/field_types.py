@@ -1,7 +1,4 @@
-"""Types of fields that several documents have: names, digests, numbers of versions, each with what is allowed in words.
-
-Must not know the documents.
-"""
+"""Field types shared by documents: names, digests, version numbers. Must not know the documents."""
 
 from __future__ import annotations
 

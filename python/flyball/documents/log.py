@@ -1,6 +1,6 @@
-"""Log lines of the control plane: one JSON object each, on stderr, as the data plane writes its own.
+"""The control plane's log: JSON lines on stderr, in the data plane's format.
 
-The only set-up of `logging`: libraries that log through it are written in the same form. Must not know what is logged.
+The only setup of `logging`. Must not know what is logged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NAMES = {number: name for name, number in _LEVELS.items()}
 class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         line = {"level": _NAMES.get(record.levelno, record.levelname), "message": record.getMessage()}
-        # Looked up anew for each line: tests and the command line put streams of their own in its place.
+        # Looked up for each line: tests and the command line replace the stream.
         sys.stderr.write(json.dumps({**line, **getattr(record, "fields", {})}) + "\n")
         sys.stderr.flush()
 

@@ -1,6 +1,6 @@
-"""An ONNX graph as converters leave it, made fit to be served: rows free, unused outputs cut, always the same name.
+"""Prepares a converted ONNX graph for serving: free batch axis, no unused outputs, a fixed name.
 
-Works on a loaded `ModelProto`, so that it needs no package of its own. Must not know where the graph came from.
+Works on a loaded `ModelProto`, so it imports no ONNX package. Must not know where the graph came from.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 ROWS = "rows"
-_FLOAT = 1  # of ONNX's tensor types
+_FLOAT = 1  # ONNX's tensor type FLOAT
 
 
 def tidied(model: Any, name: str, outputs: Collection[str] = ()) -> bytes:
-    """The model's bytes with free rows, with just these outputs (none named: all), and known by `name`.
+    """The model's bytes with a free batch axis, only these outputs (default: all), and this graph name.
 
-    Converters name a graph at random and list operator sets in any order: the digest would be another each time.
+    Converters use random graph names and any order of operator sets, so the digest would differ each time.
     """
     if outputs:
         keep_outputs(model, outputs)
@@ -29,16 +29,16 @@ def tidied(model: Any, name: str, outputs: Collection[str] = ()) -> bytes:
 
 
 def answers_alone(model: Any, name: str) -> tuple[bytes, str, list[str]]:
-    """Of a converted tree ensemble the bytes with its answers as the only output; that output, and those that were cut."""
+    """A tree ensemble's bytes with only its answers as output; that output's name, and the removed ones."""
     outputs = [output.name for output in model.graph.output]
     answers = "probabilities" if "probabilities" in outputs else outputs[0]
     return tidied(model, name, {answers}), answers, [output for output in outputs if output != answers]
 
 
 def set_rows(model: Any, rows: int | str = ROWS) -> None:
-    """The first axis of every input and output: free, or of so many rows.
+    """Make the first axis of every input and output free, or of a fixed number of rows.
 
-    Converters declare one row of outputs, or rows under names that differ, where as many come out as went in.
+    Converters declare one output row, or different symbols for the same batch axis.
     """
     for tensor in (*model.graph.input, *model.graph.output):
         dimensions = tensor.type.tensor_type.shape.dim
@@ -51,7 +51,7 @@ def set_rows(model: Any, rows: int | str = ROWS) -> None:
 
 
 def without_maps(model: Any) -> bool:
-    """Give the tensor of probabilities where a classifier's converter put a map for each row; whether there was one."""
+    """Replace a classifier's maps per row by its tensor of probabilities; returns whether there were any."""
     found = False
     for node in model.graph.node:
         if node.op_type == "ZipMap":
@@ -65,7 +65,7 @@ def without_maps(model: Any) -> bool:
 
 
 def maps_taken_off(model: Any) -> dict[str, str]:
-    """Give what each map of classes was made from as it is, under its own name; by the names that the maps had."""
+    """Remove maps of classes and output their input tensors; returns tensor names by map name."""
     graph, tensors = model.graph, {}
     for node in [node for node in graph.node if node.op_type == "ZipMap"]:
         output = next(output for output in graph.output if output.name == node.output[0])
@@ -76,7 +76,7 @@ def maps_taken_off(model: Any) -> dict[str, str]:
 
 
 def keep_outputs(model: Any, names: Collection[str]) -> list[str]:
-    """Cut all other outputs, and what only they needed; gives the names of those that were cut."""
+    """Remove all other outputs and what only they need; returns the removed names."""
     graph = model.graph
     cut = [output.name for output in graph.output if output.name not in names]
     _keep(graph.output, lambda output: output.name in names)
@@ -85,7 +85,7 @@ def keep_outputs(model: Any, names: Collection[str]) -> list[str]:
     for node in reversed(graph.node):
         if wanted.intersection(node.output):
             wanted.update(name for name in node.input if name)
-            # What a branch or a loop's body reads from outside stands in no list of inputs.
+            # Outer values that a branch or loop body reads are not listed as inputs.
             wanted.update(_read_inside(node))
             kept.append(node)
     if len(kept) < len(graph.node):
@@ -105,7 +105,7 @@ def _set_table(output: Any, columns: int) -> None:
 
 
 def _sort_opsets(model: Any) -> None:
-    """Converters list them in the order of a set, some twice; of two the last counts."""
+    """Sort operator sets and remove duplicates; the last of two counts."""
     versions = {opset.domain: opset.version for opset in model.opset_import}
     del model.opset_import[:]
     for domain, version in sorted(versions.items()):

@@ -1,7 +1,7 @@
-"""YAML as plain values, with the line of each, so that a fault can be told where it stands.
+"""Reads YAML as plain values with line numbers, for error messages.
 
-Takes the core types of YAML 1.2 in one document: no tags of one's own and no aliases, so that a document is never larger
-than its text. Needs PyYAML. Must not know what documents mean.
+Supports the core types of YAML 1.2 in one document; no custom tags and no aliases, so that a document is never larger than
+its text. Needs PyYAML. Must not know what documents mean.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TYPES = {
 
 
 class BrokenYamlError(Exception):
-    """Text that is no document at all: the line, and why."""
+    """Unparsable text: the line, and why."""
 
     def __init__(self, line: int, why: str) -> None:
         super().__init__(why)
@@ -34,21 +34,21 @@ class BrokenYamlError(Exception):
 
 @dataclass(slots=True)
 class Marked:
-    """A document's value, the line of each place in it, and what YAML itself finds wrong, by place and line."""
+    """A document's value, the line of each path in it, and YAML problems by path and line."""
 
     value: object = None
     lines: dict[Place, int] = field(default_factory=lambda: {(): 1})
     problems: list[tuple[Place, int, str]] = field(default_factory=list)
 
     def line(self, place: Place) -> int:
-        """The line of a place, or of the nearest thing around it that is there."""
+        """The line of a path, or of its nearest existing parent."""
         while place not in self.lines:
             place = place[:-1]
         return self.lines[place]
 
 
 def read_marked(text: str) -> Marked:
-    """Read one document; raises `BrokenYamlError` where it has no form."""
+    """Parse one document; raises `BrokenYamlError` if the text is not YAML."""
     try:
         loader = _Loader(text)
         root = loader.get_single_node()
@@ -56,7 +56,7 @@ def read_marked(text: str) -> Marked:
         raise BrokenYamlError(_line_of(error), _why(error)) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise BrokenYamlError(line, f"is no YAML: the character U+{error.character:04X} has no place in it") from error
+        raise BrokenYamlError(line, f"is not YAML: the character U+{error.character:04X} is not allowed") from error
     except RecursionError as error:
         raise BrokenYamlError(1, "is nested too deeply") from error
     marked = Marked()
@@ -66,10 +66,10 @@ def read_marked(text: str) -> Marked:
 
 
 class Dumper(yaml.SafeDumper):
-    """Writes what `read_marked` reads: a text that looks like another type, by either version of YAML, is quoted."""
+    """Writes YAML for `read_marked`: texts that look like another type in YAML 1.1 or 1.2 are quoted."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """No aliases, since none are read."""
+        """Never write aliases: `read_marked` refuses them."""
         del data
         return True
 
@@ -80,7 +80,7 @@ class _Loader(yaml.SafeLoader):
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise BrokenYamlError(mark.line + 1, "aliases are not taken here; write the value out")
+            raise BrokenYamlError(mark.line + 1, "aliases are not supported; write the value out")
         return super().compose_node(parent, index)
 
 
@@ -90,11 +90,11 @@ for _name, (_pattern, _first) in _TYPES.items():
 
 
 def _plain(node: Any, place: Place, marked: Marked) -> object:
-    """The value of a node; lines and problems are put down in `marked`."""
+    """The value of a node; records lines and problems in `marked`."""
     marked.lines.setdefault(place, node.start_mark.line + 1)
     kind = node.tag.removeprefix(_TAG)
     if kind not in (*_TYPES, "str", "seq", "map"):
-        marked.problems.append((place, marked.lines[place], f"has the tag {node.tag}; tags are not taken here"))
+        marked.problems.append((place, marked.lines[place], f"has the tag {node.tag}; tags are not supported"))
     if isinstance(node, yaml.ScalarNode):
         return _scalar(kind, node.value)
     if isinstance(node, yaml.SequenceNode):
@@ -108,7 +108,7 @@ def _plain(node: Any, place: Place, marked: Marked) -> object:
             continue
         here = (*place, key)
         if key in values:
-            marked.problems.append((here, line, f"stands twice; the first is in line {marked.lines[here]}"))
+            marked.problems.append((here, line, f"is duplicated; first in line {marked.lines[here]}"))
             continue
         marked.lines[here] = line
         values[key] = _plain(value_node, here, marked)
@@ -127,7 +127,7 @@ def _scalar(kind: str, text: str) -> object:
             case "float":
                 return float(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
     except ValueError:
-        pass  # `!!int seven`, or digits without end: whoever wants a number will say so
+        pass  # `!!int seven`, or too many digits: the validation of the field reports it
     return text
 
 
@@ -139,4 +139,4 @@ def _line_of(error: yaml.MarkedYAMLError) -> int:
 def _why(error: yaml.MarkedYAMLError) -> str:
     if error.problem == "but found another document":
         return "another document begins here; a file has one"
-    return f"is no YAML: {error.problem or error.context}"
+    return f"is not YAML: {error.problem or error.context}"

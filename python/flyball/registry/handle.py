@@ -1,6 +1,6 @@
-"""A registry's parts, opened: its events, its tables, its artifacts and whom it trusts.
+"""`RegistryHandle`: the open parts of a registry, shared by acts and reads.
 
-Everything that acts and readers have in common. Must not know which acts are allowed.
+These are its events, tables, artifacts and trust policy. Must not know which acts are allowed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ import base64
 import re
 import threading
 import time
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
+
+from sqlalchemy import delete, insert, select
 
 from flyball.artifacts.packages import fetch_package
 from flyball.artifacts.stores import open_store
@@ -22,12 +24,14 @@ from flyball.registry.home import Home
 from flyball.registry.tables.database import Database
 from flyball.registry.tables.nodes import Nodes
 from flyball.registry.tables.projections import Projections
+from flyball.registry.tables.schema import trust_serial
 from flyball.registry.tables.timeline import Timeline
-from flyball.registry.tables.trust_serial import TrustSerial
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from sqlalchemy import Connection
 
     from flyball.artifacts.blobs import Store
     from flyball.registry.events.state import Version
@@ -36,19 +40,18 @@ if TYPE_CHECKING:
 
 
 class RegistryHandle:
-    """What a registry is made of."""
+    """Events, tables, artifacts and trust of one registry."""
 
     def __init__(self, home: Home, database: Database, store: Store) -> None:
         self.home, self.database, self.store = home, database, store
         self.log, self.tables = EventLog(database), Projections(database)
         self.timeline, self.nodes = Timeline(database), Nodes(database, self.log)
-        self._trust_serial = TrustSerial(database)
         self._states: dict[str, NameState] = {}
         self._lock = threading.Lock()
 
     @classmethod
     def at(cls, home: Home | Path | str | None = None) -> Self:
-        """Open the registry of a home: one that is named, of FLYBALL_REGISTRY, or `.flyball/registry` here."""
+        """Open a registry: the given home, else FLYBALL_REGISTRY, else `.flyball/registry`."""
         found = home if isinstance(home, Home) else Home.find(home)
         settings = found.settings
         store = open_store(
@@ -60,11 +63,11 @@ class RegistryHandle:
         return cls(found, Database.open(found.database_url()), store)
 
     def close(self) -> None:
-        """Give connections back."""
+        """Close the database connections."""
         self.database.close()
 
     def state(self, name: str) -> NameState:
-        """Everything about a name, up to its newest event."""
+        """The state of a name after its newest event."""
         with self._lock:
             state = self._states.get(name) or NameState(name)
             while events := self.log.of(name, after_revision=state.revision):
@@ -77,11 +80,11 @@ class RegistryHandle:
         return state
 
     def find(self, ref: str) -> tuple[NameState, Version]:
-        """The version that NAME@NUMBER, NAME@ALIAS or NAME@ENVIRONMENT means."""
+        """Resolve NAME@NUMBER, NAME@ALIAS or NAME@ENVIRONMENT."""
         name, at, which = ref.partition("@")
         if not at or not which:
             raise UsageError(
-                f"{ref!r} names no version", next_step=f"write {name or 'NAME'}@NUMBER or {name or 'NAME'}@ALIAS"
+                f"{ref!r} does not name a version", next_step=f"write {name or 'NAME'}@NUMBER or {name or 'NAME'}@ALIAS"
             )
         state = self.known(name)
         placement = state.placements.get(which)
@@ -97,16 +100,16 @@ class RegistryHandle:
         return state, state.versions[number]
 
     def known(self, name: str) -> NameState:
-        """The state of a name that has versions."""
+        """The state of a name; raises if it has no versions."""
         state = self.state(name) if is_name(name) else NameState(name)
         if not state.versions:
             raise NotFoundError(f"the registry has no {name!r}", code="name_not_found", next_step="flyball registry list")
         return state
 
     def approval_rules(self) -> ApprovalRules:
-        """Environments in their order, and how many must approve each tier, as the trust policy says.
+        """The order of environments, and the approvals that the trust policy requires per tier.
 
-        A policy that is damaged, old or has expired leaves that open: reading and going back must not hang on it.
+        They are unknown if the policy is damaged, outdated or expired: reads and rollbacks must not depend on it.
         """
         from flyball.signing.policy import FIRST_APPROVALS
 
@@ -117,36 +120,40 @@ class RegistryHandle:
         return ApprovalRules(tuple(self.home.settings.environments), approvals)
 
     def trust(self) -> Trust:
-        """The trust policy of this home, verified, for an act: no older one is taken after it."""
+        """The verified trust policy, for an act. Later acts refuse older policies."""
         trust, highest = self._policy()
         if trust.policy.serial > highest:
-            self._trust_serial.take(trust.policy.serial)
+            with self.database.writing() as connection:
+                if _highest_serial(connection) < trust.policy.serial:
+                    connection.execute(delete(trust_serial))
+                    connection.execute(insert(trust_serial).values(id=1, serial=trust.policy.serial))
         return trust
 
     def trust_if_readable(self) -> Trust | None:
-        """The same for who reads or goes back; none where it is absent, damaged, old or has expired."""
+        """The verified policy for reads and rollbacks; None if absent, damaged, outdated or expired."""
         try:
             return self._policy()[0]
         except (SignatureError, UsageError, OSError):
             return None
 
     def _policy(self) -> tuple[Trust, int]:
-        """The policy, and the highest serial that acts took; reading it leaves no trace."""
+        """The policy, and the highest serial that acts used; changes nothing."""
         from flyball.signing.keys import load_publics
         from flyball.signing.trust import Trust
 
         if not self.home.trust_root.is_file() or not self.home.trust.is_file():
             raise UsageError(
-                f"{self.home.folder} has no trust policy, so nobody is trusted with anything",
+                f"{self.home.folder} has no trust policy, so no signature is trusted",
                 code="no_trust",
                 next_step=_no_trust(self.home),
             )
-        highest = self._trust_serial.highest()
+        with self.database.reading() as connection:
+            highest = _highest_serial(connection)
         policy, roots = self.home.trust.read_bytes(), load_publics(self.home.trust_root)
         return Trust(policy, roots, int(time.time()), highest), highest
 
     def folder(self, name: str, version: Version) -> PackageFolder:
-        """A version's files on this machine, fetched where they are not there yet."""
+        """A version's files on this machine, fetched if missing."""
         from flyball.registry.packages.cache import drop_unused, used
         from flyball.registry.packages.deployment import PACKAGES, PackageFolder
 
@@ -157,15 +164,24 @@ class RegistryHandle:
         return PackageFolder(name, version.number, version.root, target.absolute())
 
     def references(self, version: Version) -> dict[str, PackageFolder]:
-        """The packages that a version's decision asks, by NAME@N."""
+        """The packages that a version's decision refers to, by NAME@N."""
         found = {}
         for reference in version.references:
             _, other = self.find(f"{reference.name}@{reference.version}")
             found[f"{reference.name}@{reference.version}"] = self.folder(reference.name, other)
         return found
 
+    def statement(self, name: str, version: Version) -> tuple[dict[str, Any], dict[str, str]]:
+        """The release predicate without author, environments and window; and its subjects, NAME@N to root, its own first."""
+        from flyball.registry.packages.deployment import served
+
+        package, references = self.folder(name, version), self.references(version)
+        shown = served(package, references)
+        predicate = {"name": name, "version": version.number, "tier": version.tier, "models": shown.models, **shown.named}
+        return predicate, {package.ref: package.root, **{ref: other.root for ref, other in references.items()}}
+
     def release(self, version: Version) -> bytes | None:
-        """The release with the signatures of those who approved it; none: it is not signed."""
+        """The release with all approvals; None if the version is not signed."""
         from flyball.signing.dsse import Signature
         from flyball.signing.release import attach
 
@@ -177,8 +193,16 @@ class RegistryHandle:
         return envelope
 
 
+def _highest_serial(connection: Connection) -> int:
+    """The highest trust policy serial that an act used: it outlives processes and the policy's own file.
+
+    Without it, whoever can write that file could restore an old policy, and with it revoked keys.
+    """
+    return connection.execute(select(trust_serial.c.serial)).scalar() or 0
+
+
 def _no_trust(home: Home) -> str:
-    """What is still missing, in the order in which it is made."""
+    """The next missing step."""
     if not home.trust_root.is_file():
-        return f"bring the root's public key there:  flyball key new root.pem && cp root.pub {home.trust_root}"
+        return f"copy the root's public key there:  flyball key new root.pem && cp root.pub {home.trust_root}"
     return f"make one:  flyball trust init --file {home.trust}"

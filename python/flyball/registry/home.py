@@ -1,7 +1,7 @@
-"""A registry's home: a folder with `registry.yaml`, which says where the database and the artifacts are.
+"""A registry's home: a folder with `registry.yaml`, which locates the database and the artifacts.
 
-Secrets never stand in the file: a database's URL may be `env:NAME`, and credentials of object stores come from the
-environment. Must not know what is kept there.
+The file contains no secrets: a database URL may be `env:NAME`, and credentials of object stores come from the environment.
+Must not know what is stored there.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _file(default_words: str) -> Allowed:
 
 
 class RegistrySettings(BaseModel):
-    """What `registry.yaml` may say. `{}` is complete."""
+    """The keys of `registry.yaml`, all optional."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -79,7 +79,7 @@ class Home:
 
     @classmethod
     def create(cls, folder: Path, settings: RegistrySettings | None = None) -> Home:
-        """Make the folder and its file; refused where there is one already."""
+        """Create the folder and its file; refuses an existing registry."""
         chosen = settings or RegistrySettings()
         file = folder / FILE
         try:
@@ -90,7 +90,7 @@ class Home:
                 os.fsync(written.fileno())
         except FileExistsError as error:
             raise RegistryRefusedError(
-                f"{folder} is a registry already", next_step=f"flyball registry list --registry {folder}"
+                f"{folder} is already a registry", next_step=f"flyball registry list --registry {folder}"
             ) from error
         except OSError as error:
             raise RegistryRefusedError(
@@ -100,31 +100,31 @@ class Home:
 
     @classmethod
     def open(cls, folder: Path) -> Home:
-        """Read the file; every fault is told at once."""
+        """Read the file; reports all faults at once."""
         file = folder / FILE
         try:
             with file.open("rb") as opened:
                 content = opened.read(_FILE_BYTES_MAX + 1)
         except OSError as error:
             raise RegistryRefusedError(
-                f"{folder} is no registry: {FILE} cannot be read ({error.strerror})",
+                f"{folder} is not a registry: {FILE} cannot be read ({error.strerror})",
                 next_step=f"make one:  flyball registry init {folder}",
             ) from error
         return cls(folder, _read(content, file))
 
     @classmethod
     def find(cls, given: str | Path | None = None) -> Home:
-        """The home that is named, or the one of FLYBALL_REGISTRY, or `.flyball/registry` here."""
+        """Open the given home, else FLYBALL_REGISTRY, else `.flyball/registry`."""
         return cls.open(Path(given or os.environ.get(VARIABLE) or DEFAULT_FOLDER))
 
     def database_url(self) -> str:
-        """The database's URL: a variable is looked up, a relative file lies in the home."""
+        """The database URL, with `env:` resolved and files relative to the home."""
         url, variable = self.settings.database, self.settings.database.removeprefix("env:")
         if variable != url:
             url = os.environ.get(variable, "")
             if not _DATABASE.match(url) or url.startswith("env:"):
                 raise RegistryRefusedError(
-                    f"{self.folder / FILE} takes the database from {variable}, which is not set to a database's URL",
+                    f"{self.folder / FILE} reads the database's URL from {variable}, which is not set to one",
                     next_step=f"export {variable}=postgresql://USER@HOST/NAME",
                 )
         if not url.startswith("sqlite:///"):
@@ -133,7 +133,7 @@ class Home:
 
     @property
     def trust(self) -> Path:
-        """The signed trust policy's file."""
+        """The file of the signed trust policy."""
         return self.folder / self.settings.trust
 
     @property
@@ -148,7 +148,7 @@ def _read(content: bytes, file: Path) -> RegistrySettings:
     try:
         marked = read_marked(content.decode())
     except UnicodeDecodeError as error:
-        raise RegistryRefusedError(f"{file} is no UTF-8: {error.reason}") from error
+        raise RegistryRefusedError(f"{file} is not UTF-8: {error.reason}") from error
     except BrokenYamlError as error:
         raise RegistryRefusedError(f"{file}:{error.line} {error.why}") from error
     faults = [LineFault("", None, "", f"{file}:{line}", words) for _place, line, words in marked.problems]

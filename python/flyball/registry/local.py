@@ -1,6 +1,6 @@
-"""A registry on this machine with all that its owner may do beside the acts: files out and in, API keys, keeping house.
+"""`LocalRegistry`: a registry on this machine, with file transfer, API keys and maintenance.
 
-What the admin API and the command line open. Must not know HTTP.
+The admin API and the command line open it. Must not know HTTP.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flyball.artifacts.packages import fetch_package
 from flyball.errors import ForbiddenError, NotFoundError, RegistryConflictError, RegistryRefusedError, UsageError
 from flyball.registry.acts.interface import ROLES, ROLES_OF
 from flyball.registry.acts.registry import Registry
-from flyball.registry.events.event import KEYS_STREAM, time_of
+from flyball.registry.events.event import KEYS_STREAM
 from flyball.registry.reads import version_view
 from flyball.registry.views import StatementView, VersionDetail, VersionView
 
@@ -33,18 +33,16 @@ _KEY_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
 
 class LocalRegistry(Registry):
-    """Everything of `Acting`, and what works only where the registry is."""
+    """All questions and acts, and the owner's work that needs the registry's own machine."""
 
     def statement(self, ref: str) -> StatementView:
-        """What a release of the version must say."""
-        from flyball.registry.acts.release_statement import statement
-
+        """The content that a release of the version must have."""
         state, version = self.handle.find(ref)
-        said, subjects = statement(self.handle, state.name, version)
+        said, subjects = self.handle.statement(state.name, version)
         return StatementView.model_validate({**said, "subjects": subjects})
 
     def bundle(self, ref: str) -> bytes:
-        """The signature over its files."""
+        """The OpenSSF Model Signing bundle over the version's files."""
         from flyball.signing.reasons import Reason, refused
 
         _, version = self.handle.find(ref)
@@ -53,73 +51,70 @@ class LocalRegistry(Registry):
         return self.handle.store.read(version.bundle)
 
     def fetch(self, ref: str, folder: Path) -> VersionDetail:
-        """Puts the files of a version into a folder that is not there yet."""
+        """Write the verified files of a version to a new folder."""
         if folder.exists():
-            raise UsageError(f"{folder} is there already", next_step="name a folder that is not")
+            raise UsageError(f"{folder} exists already", next_step="name a new folder")
         _, version = self.handle.find(ref)
         fetch_package(self.handle.store, version.manifest, folder, root=version.root)
         return self.show(ref)
 
     def import_file(self, file: Path, *, actor: Actor, reason: str = "") -> list[VersionView]:
-        """Keeps the versions of a bundle file; gives those that are new here."""
+        """Import the versions of a bundle file after verifying all of it; returns the new ones."""
         from flyball.registry import transfer
 
         with self._refusing("import", file.name, actor, reason):
             if not actor.roles & ROLES_OF["import"]:
-                raise ForbiddenError(f"{actor.name} is no deployer", next_step="ask somebody who is")
+                raise ForbiddenError(f"{actor.name} is not a deployer", next_step="ask a deployer")
             taken = transfer.take(self.handle, file, actor, reason)
         approval_rules = self.handle.approval_rules()
         states = [(self.handle.state(name), number) for name, number in taken]
         return [version_view(state, state.versions[number], approval_rules) for state, number in states]
 
     def keys(self) -> list[ApiKey]:
-        """The API keys that are valid now."""
-        from flyball.registry.acts.api_keys import ApiKey
-
-        rows = [row for row in self.handle.tables.api_keys() if row.removed_at is None]
-        return [ApiKey(row.name, frozenset(row.roles), row.sha256, time_of(row.added_at), row.added_by) for row in rows]
+        """The valid API keys."""
+        return self.handle.tables.api_keys()
 
     def add_key(self, name: str, roles: Sequence[str], *, actor: Actor, reason: str = "") -> str:
-        """Makes a key and gives it, this once; only its hash is kept."""
+        """Create an API key and return it once; only its hash is stored."""
         from flyball.registry.acts.api_keys import KEYS_MAX, new_key
 
         if not _KEY_NAME.fullmatch(name):
             raise UsageError(f"{name!r} cannot be a key's name", next_step="1 to 64 of A-Z a-z 0-9 . _ -")
         wrong = [role for role in roles if role not in ROLES]
         if wrong or not roles:
-            raise UsageError(f"{', '.join(wrong) or 'nothing'} is no role", next_step=f"one of {', '.join(ROLES)}")
-        revision = self.handle.log.revision(KEYS_STREAM)  # before the keys: who adds one meanwhile is noticed
+            raise UsageError(f"{', '.join(wrong) or 'nothing'} is not a role", next_step=f"one of {', '.join(ROLES)}")
+        revision = self.handle.log.revision(KEYS_STREAM)  # read before the keys, to detect a concurrent change
         known = self.keys()
         if any(key.name == name for key in known):
             raise RegistryConflictError(
-                f"there is a key {name} already", next_step=f"take it back first:  flyball registry key remove {name}"
+                f"the key {name} exists already", next_step=f"remove it first:  flyball registry key remove {name}"
             )
         if len(known) >= KEYS_MAX:
-            raise RegistryRefusedError(f"there are {KEYS_MAX:,} keys, which is the most", next_step="remove one")
+            raise RegistryRefusedError(f"there are {KEYS_MAX:,} keys already, the maximum", next_step="remove one")
         key, kept = new_key()
         body = {"name": name, "roles": sorted(set(roles)), "sha256": kept}
         self.handle.log.append(KEYS_STREAM, revision, "key_added", body, **_told(actor, reason))
         return key
 
     def remove_key(self, name: str, *, actor: Actor, reason: str = "") -> None:
-        """Takes a key back; its next request is refused."""
+        """Remove a key; its next request is refused."""
         revision = self.handle.log.revision(KEYS_STREAM)
         if not any(key.name == name for key in self.keys()):
-            raise NotFoundError(f"there is no key {name}", code="key_not_found", next_step="flyball registry key list")
+            raise NotFoundError(f"unknown key {name}", code="key_not_found", next_step="flyball registry key list")
         self.handle.log.append(KEYS_STREAM, revision, "key_removed", {"name": name}, **_told(actor, reason))
 
     def refused(self, act: str, name: str, error: FlyballError, actor: Actor) -> None:
-        """Writes down that somebody was refused before the registry was asked at all."""
+        """Record a refusal that happened before the act reached the registry."""
         places = ", ".join(fault.path for fault in error.faults[:_PLACES_MAX])
         words = f"{error.message}: {places}" if places else error.message
         self._refusals.write(act, name, error, words=words, actor=actor)
 
     def rebuild(self) -> int:
-        """Makes the tables anew from the events alone; gives how many there are."""
+        """Rebuild the tables from the events; returns their number."""
         return self.handle.log.rebuild()
 
     def sweep(self, *, grace: timedelta = GRACE, remove: bool = False) -> Sweep:
-        """Finds the artifacts that no event needs, and removes them if told so."""
+        """Find artifacts that no event references; with `remove`, delete them."""
         return collect(self.handle.store, self._references, grace=grace, remove=remove)
 
     def _references(self) -> References:
@@ -133,5 +128,5 @@ class LocalRegistry(Registry):
 
 
 def _told(actor: Actor, reason: str) -> dict[str, Any]:
-    """Who and why, as an event has it."""
+    """Actor and reason as arguments of `append`."""
     return {"actor": actor.name, "authenticated": actor.authenticated, "reason": reason}

@@ -1,6 +1,6 @@
-"""What a registry shows: names, versions, history, what served when, where everything stands, and whether it verifies.
+"""The registry's reads: names, versions, history, time travel, status and verification.
 
-Answers come from the tables, so that they stay quick when the history is long. Changes nothing.
+Answers come from the tables, so that they stay fast with a long history. Changes nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from flyball.artifacts.packages import read_package
 from flyball.errors import FlyballError
 from flyball.registry.acts.expiry import endings
-from flyball.registry.events.event import time_of
+from flyball.registry.events.event import hashed, time_of
 from flyball.registry.events.fold import ALIAS, CANDIDATE, CHAMPION
 from flyball.registry.events.log import now_us
 from flyball.registry.tables.nodes import GONE_US, NodeReport
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from flyball.registry.tables.projections import Approval, Confirmation, Placement
 
     _Said = tuple[NodeReport | Confirmation, int, int | None]
-    """What a server says, when it was said and, where it is gone, since when."""
+    """A server's report, its time, and since when the server is gone, if it is."""
 
 _NODES, _PLACEMENTS = TypeAdapter(list[NodeView]), TypeAdapter(list[PlacementView])
 _WAITING_MAX = 100
@@ -54,7 +54,7 @@ _FINDINGS_MAX = 100
 
 
 class Reading:
-    """The questions. Its parts are in `opened`."""
+    """All reads of a registry."""
 
     def __init__(self, opened: RegistryHandle) -> None:
         self.handle = opened
@@ -64,7 +64,7 @@ class Reading:
         return Head.model_validate(self.handle.log.head())
 
     def names(self, *, after: str | None = None, limit: int = 100) -> list[NameView]:
-        """The names, in their order, with the newest version of each and what is placed where."""
+        """The names in order, with the newest version and the placements of each."""
         tables, needed = self.handle.tables, self.handle.approval_rules().needed
         newest = tables.newest(after=after or "", limit=limit)
         approvals = tables.approvals_of([(one.name, one.number) for one in newest if one.state == "signed"])
@@ -93,7 +93,7 @@ class Reading:
         return [version_view(state, state.versions[number], approval_rules) for number in numbers[: max(0, limit)]]
 
     def show(self, ref: str) -> VersionDetail:
-        """One version, with its card, its files, who signed and who approved."""
+        """One version with its card, files, signer and approvals."""
         from flyball.registry.packages.meta import META
 
         state, version = self.handle.find(ref)
@@ -111,7 +111,7 @@ class Reading:
         )
 
     def release(self, ref: str) -> bytes:
-        """The release with all signatures, as it stands now."""
+        """The release statement with all signatures: an envelope that approvers sign."""
         from flyball.signing.reasons import Reason, refused
 
         _, version = self.handle.find(ref)
@@ -121,7 +121,7 @@ class Reading:
         return envelope
 
     def history(self, name: str | None = None, *, after: int = 0, limit: int = 1000) -> builtins.list[EventView]:
-        """The events of a name, or all of them, oldest first, from behind a sequence number on."""
+        """The events of a name, or all events, after a sequence number, oldest first."""
         log = self.handle.log
         if name is None:
             return [event_view(event) for event in log.since(after, limit=limit)]
@@ -129,7 +129,7 @@ class Reading:
         return [event_view(event) for event in log.of(name, after=after, limit=limit)]
 
     def at(self, when: datetime | None = None, name: str | None = None) -> MomentView:
-        """What was placed at a moment, by default now, who had approved it, and what the servers said that they served."""
+        """Placements, approvals and servers' reports at a time; default: now."""
         moment = self.handle.timeline.at(when, name, slots=(CHAMPION, CANDIDATE))
         head = Head(sequence=0, hash="0" * 64)
         if moment.sequence:
@@ -147,7 +147,7 @@ class Reading:
         )
 
     def status(self, name: str | None = None) -> StatusView:
-        """What is placed where, what the servers say that they serve, and what waits for people."""
+        """Current placements, servers' reports, versions waiting for approval, and expirations."""
         placed = self.handle.tables.placed(name)
         approvals = self.handle.tables.approvals_placed(name)
         approvers = {version: [one.approver for one in given] for version, given in approvals.items()}
@@ -165,7 +165,7 @@ class Reading:
         )
 
     def verify(self, *, quick: bool = False) -> VerifiedView:
-        """Checks the chain, the projections and every artifact's bytes; quick: only that the artifacts are there."""
+        """Check the chain, the tables and all artifacts; `quick` checks only that artifacts exist."""
         from flyball.registry.events.verify import verify
 
         verdict = verify(self.handle.database)
@@ -189,7 +189,7 @@ class Reading:
             if len(findings) > _FINDINGS_MAX:
                 findings = [*findings[:_FINDINGS_MAX], "and more"]
                 break
-        head = Head.model_validate(verdict.head)  # the one that was reached: what came since was not looked at
+        head = Head.model_validate(verdict.head)  # the last verified event, not the newest
         return VerifiedView(
             events=verdict.events,
             versions=len(versions),
@@ -206,7 +206,7 @@ class Reading:
         approvers: dict[tuple[str, int], builtins.list[str]],
         served_by: dict[tuple[str, str], builtins.list[str]],
     ) -> builtins.list[PlacementView]:
-        """Champions, by name and in the order of the environments, each with its candidate. Aliases are none of it."""
+        """Champions with their candidates, by name and order of environments; without aliases."""
         order = {environment: place for place, environment in enumerate(self.handle.home.settings.environments)}
         candidates = {(one.name, one.place): one for one in placed if one.slot == CANDIDATE}
         champions = [one for one in placed if one.slot == CHAMPION]
@@ -235,10 +235,10 @@ class Reading:
         approvals: dict[tuple[str, int], builtins.list[Approval]],
         name: str | None,
     ) -> builtins.list[EndingView]:
-        """What ends under what is placed. A trust policy that ended or cannot be read says nothing, and is told itself."""
+        """Expirations under current placements. An unreadable trust policy is reported itself."""
         trust = self.handle.trust_if_readable()
         if trust is None and placed:
-            words = "the trust policy cannot be read or holds no longer, so servers load nothing new:  flyball trust show"
+            words = "the trust policy is unreadable or expired, so servers load nothing new:  flyball trust show"
             return [EndingView(what="the trust policy", ends_at=None, ended=True, words=words)]
         if trust is None:
             return []
@@ -246,7 +246,7 @@ class Reading:
         return endings(champions, self.handle.tables.signed_placed(name), approvals, trust.policy, datetime.now(UTC))
 
     def _waiting(self, name: str | None) -> builtins.list[VersionView]:
-        """The newest versions of names that nobody has signed, or that too few have approved."""
+        """The newest versions that lack a signature or approvals."""
         tables, needed = self.handle.tables, self.handle.approval_rules().needed
         newest = tables.newest(name=name, states=("registered", "signed"), limit=_WAITING_MAX)
         approvals = tables.approvals_of([(one.name, one.number) for one in newest])
@@ -287,37 +287,25 @@ class Reading:
 
 
 def _unsound(store: Store, digest: str, *, quick: bool) -> str | None:
-    """What is wrong with an artifact: it is gone, or its bytes are others."""
+    """What is wrong with an artifact: missing, or changed bytes."""
     try:
         if not store.has(digest):
             return f"{digest} is not in the artifact store"
         if not quick:
             for _ in store.chunks(digest):
-                pass  # verified while they come
+                pass  # verified while read
     except FlyballError as error:
         return error.message
     return None
 
 
 def event_view(event: Event) -> EventView:
-    """An event as readers get it."""
-    return EventView(
-        sequence=event.sequence,
-        name=event.name,
-        revision=event.revision,
-        kind=event.kind,
-        at=event.when,
-        actor=event.actor,
-        authenticated=event.authenticated,
-        reason=event.reason,
-        body=event.body,
-        previous=event.previous,
-        hash=event.hash,
-    )
+    """An event as a view."""
+    return EventView.model_validate({**hashed(event), "at": event.when, "hash": event.hash})
 
 
 def version_view(state: NameState, version: Version, approval_rules: ApprovalRules) -> VersionView:
-    """A version as readers get it."""
+    """A version as a view."""
     needed = approval_rules.needed(version.tier)
     return VersionView.model_validate(
         {
@@ -348,7 +336,7 @@ def _approval_view(approval: Approval) -> ApprovalView:
 
 
 def _node_views(said: Iterable[_Said]) -> list[NodeView]:
-    """All at once: many servers have thousands."""
+    """Validated in one call: there may be thousands."""
     return _NODES.validate_python(
         [
             {
@@ -380,7 +368,7 @@ def _serving(said: NodeReport | Confirmation) -> dict[str, Any] | None:
 
 
 def _served_by(placed: Iterable[Placement], said: Iterable[_Said]) -> tuple[dict[tuple[str, str], list[str]], list[_Said]]:
-    """Servers by name and environment that answer with what is placed there, and what the others say."""
+    """Servers that serve what is placed, by name and environment; and the reports of all others."""
     versions = {(one.name, one.place): one.version for one in placed if one.slot == CHAMPION}
     served_by: dict[tuple[str, str], list[str]] = {}
     others = []

@@ -1,7 +1,7 @@
-"""Versions on their way to a site without a network: one signed file, made from any registry, taken into one at home.
+"""Transfers versions to an offline site in one signed file: export from any registry, import into a local one.
 
-The file has what vouches for each version; the site that takes it judges by its own trust policy, and keeps nothing before
-everything was judged. Numbers stay as they are: they are signed.
+The file contains all signatures. The importing site verifies them against its own trust policy, and stores nothing before
+everything is verified. Version numbers never change: they are signed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from flyball.artifacts.blobs import digest_of
 from flyball.artifacts.folder_store import FolderStore
 from flyball.artifacts.packages import fetch_package, put_package, read_package
 from flyball.errors import RegistryConflictError, RegistryRefusedError
-from flyball.registry.acts.signatures import transfer_envelope
 from flyball.registry.events.event import Draft
 from flyball.registry.packages.check import check_package
 from flyball.registry.packages.deployment import PackageFolder
@@ -43,7 +42,7 @@ _MAY_CARRY = frozenset({"signer", "publisher"})
 
 
 def export(registry: Acting, ref: str, out: Path, key: PrivateKey) -> Transfer:
-    """Writes one file with a version, what its decision asks, and all signatures; `key` vouches for the file."""
+    """Write a file with a version, the versions it refers to, and all signatures, signed by `key`."""
     with tempfile.TemporaryDirectory(prefix="flyball-export-") as made:
         store = FolderStore(Path(made, "artifacts"))
         carried = {}
@@ -56,19 +55,19 @@ def export(registry: Acting, ref: str, out: Path, key: PrivateKey) -> Transfer:
             out,
             list(carried.values()),
             created=now_text(),
-            sign=lambda said: transfer_envelope(transfer.PAYLOAD_TYPE, said, key),
+            sign=lambda said: dsse.sign(transfer.PAYLOAD_TYPE, said, key).text(),
         )
 
 
 def take(opened: RegistryHandle, file: Path, actor: Actor, reason: str) -> list[tuple[str, int]]:
-    """Takes the versions of a file into a registry; those that it has already are passed by."""
+    """Import the versions of a file; versions that exist already are skipped."""
     judge = _Judge(opened, file.name, actor, reason)
     with transfer.opened(file, verify=judge.check_file, scratch=opened.home.folder) as (carried, staging):
         judged = [(version, list(judge.drafts(version, staging))) for version in carried.versions]
         new = [(version, drafts) for version, drafts in judged if not _known(opened, version)]
         judge.check_packages([version for version, _ in new], staging)
         transfer.keep(carried, staging, opened.store)
-        for version, _ in new:  # without its approvals it is another blob than the one that was carried
+        for version, _ in new:  # stored without approvals, so it is a new blob
             carried_release = dsse.read_envelope("release", staging.read(_needed(version.release, version)))
             opened.store.put_bytes(_unapproved(carried_release))
     for _, drafts in new:
@@ -77,7 +76,7 @@ def take(opened: RegistryHandle, file: Path, actor: Actor, reason: str) -> list[
 
 
 def _with_references(registry: Acting, version: VersionDetail) -> Iterator[VersionDetail]:
-    """What others refer to comes before them."""
+    """Referenced versions come first."""
     for reference in version.meta.get("references") or ():
         yield registry.show(f"{reference['name']}@{reference['version']}")
     yield version
@@ -103,7 +102,7 @@ def _carried(registry: Acting, version: VersionDetail, store: FolderStore, folde
 
 
 class _Judge:
-    """Judges what came by the trust policy of the site that takes it."""
+    """Verifies imported versions against the importing site's trust policy."""
 
     def __init__(self, opened: RegistryHandle, source: str, actor: Actor, reason: str) -> None:
         self._opened, self._trust, self._now = opened, opened.trust(), int(time.time())
@@ -111,15 +110,15 @@ class _Judge:
         self._source, self._actor, self._reason = source, actor, reason
 
     def check_file(self, said: bytes, data: bytes) -> None:
-        """The file itself is vouched for by a key that may sign or publish."""
+        """Require that a signer or publisher signed the file."""
         if dsse.read_envelope("transfer", data).payload != said:
-            raise refused(Reason.CHANGED_FILE, "what the bundle file says of itself was changed after it was signed")
+            raise refused(Reason.CHANGED_FILE, "the bundle file's listing was changed after it was signed")
         for key in self._trust.signers("transfer", data, self._now):
             if not _MAY_CARRY & set(key.roles):
                 raise refused(Reason.WRONG_ROLE, f"{key.name} may not vouch for bundle files")
 
     def check_packages(self, versions: list[CarriedVersion], staging: FolderStore) -> None:
-        """Every package is scanned and judged as `register` and `sign` do it; what others refer to comes before them."""
+        """Scan and check every package as `register` and `sign` do, referenced versions first."""
         came: dict[str, PackageFolder] = {}
         with tempfile.TemporaryDirectory(prefix=".import-", dir=self._opened.home.folder) as unpacked:
             for place, version in enumerate(versions):
@@ -135,7 +134,7 @@ class _Judge:
         return self._opened.folder(state.name, version)
 
     def drafts(self, version: CarriedVersion, staging: FolderStore) -> Iterator[Draft]:
-        """The events that a carried version becomes, once its signatures and approvals hold here."""
+        """The events of an imported version, after its signatures and approvals are verified."""
         bundle, data = _needed(version.bundle, version), staging.read(_needed(version.release, version))
         self._check_files(version, staging.read(bundle))
         release = self._released(version, data)
@@ -154,7 +153,7 @@ class _Judge:
         signer = {"key": stated.author, "name": release.author, "not_after": stated.not_after}
         yield self._by(release.author, self._draft(version, "signed", bundle=bundle, release=unapproved, **signer))
         made = {one.keyid: encode_base64(one.sig) for one in envelope.signatures[1:]}
-        for name, key in zip(release.approvers, release.approver_keys, strict=True):  # others count for nothing
+        for name, key in zip(release.approvers, release.approver_keys, strict=True):  # other signatures do not count
             said = {"environments": stated.environments, "key": key, "approver": name, "signature": made[key]}
             yield self._by(name, self._draft(version, "approved", **said))
 
@@ -172,7 +171,7 @@ class _Judge:
         return release
 
     def _here_of(self, version: CarriedVersion, data: bytes) -> str:
-        """An environment of this registry that the release is for."""
+        """The first environment of the release that this registry has."""
         places = read_release(data).predicate.environments
         here = next((place for place in places if place in self._environments), None)
         if here is None:
@@ -182,16 +181,8 @@ class _Judge:
         return here
 
     def _check_released(self, version: CarriedVersion, data: bytes, meta: Meta, served: Served) -> None:
-        """The release is of this package, as `sign` holds signers to it."""
-        found = served.digests
-        deployed = Deployed(
-            version.name,
-            self._here_of(version, data),
-            served.models,
-            decision=found.document if found else None,
-            policy=found.policy if found else None,
-            schema=found.schema_ if found else None,
-        )
+        """Require that the release matches the package, as `sign` does."""
+        deployed = Deployed(version.name, self._here_of(version, data), served.models, **served.named)
         stated = self._trust.admit(deployed, data, [], self._now).statement
         ref = f"{version.name}@{version.version}"
         asked = {f"{one.name}@{one.version}": one.root for one in meta.references}
@@ -206,12 +197,12 @@ class _Judge:
         return Draft(version.name, act, said, self._actor.name, self._reason, authenticated=self._actor.authenticated)
 
     def _by(self, owner: str, draft: Draft) -> Draft:
-        """A signature is its key's owner's act, whoever imports it."""
+        """Attribute a signature to its key's owner, not to the importer."""
         return replace(draft, actor=owner, authenticated="key", body={**draft.body, "submitted_by": draft.actor})
 
 
 def _known(opened: RegistryHandle, version: CarriedVersion) -> bool:
-    """Whether this very version is here; another one in its place, or a newer one, is in the way."""
+    """Whether this version exists already; raises if its number is taken or a newer one exists."""
     state = opened.state(version.name)
     ref = f"{version.name}@{version.version}"
     found = state.versions.get(version.version)
@@ -224,17 +215,17 @@ def _known(opened: RegistryHandle, version: CarriedVersion) -> bool:
     if state.versions and version.version < max(state.versions):
         raise RegistryConflictError(
             f"{version.name} has a newer version here, {max(state.versions)}, and {ref} would come after it",
-            next_step="take files in the order of their versions",
+            next_step="import files in the order of their versions",
         )
     return False
 
 
 def _needed(digest: str | None, version: CarriedVersion) -> str:
     if digest is None:
-        raise refused(Reason.UNSIGNED, f"{version.name}@{version.version} came without its signatures")
+        raise refused(Reason.UNSIGNED, f"{version.name}@{version.version} has no signatures")
     return digest
 
 
 def _unapproved(release: dsse.Envelope) -> bytes:
-    """The release with its author's signature alone: approvals are events of their own."""
+    """The release with its author's signature alone: approvals are separate events."""
     return replace(release, signatures=release.signatures[:1]).text()

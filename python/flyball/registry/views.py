@@ -1,14 +1,14 @@
-"""What a registry shows: the documents that its readers get, in this process and over HTTP alike.
+"""The documents that registry reads and acts return, in this process and over HTTP.
 
-The admin API's OpenAPI document is made from these, and `remote/registry.py` reads its answers with them.
-Must not know how any of it is stored.
+The admin API's OpenAPI document is generated from them, and `remote/registry.py` parses answers with them.
+Must not know how anything is stored.
 """
 
 from __future__ import annotations
 
 import math
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -18,47 +18,52 @@ State = Literal["registered", "signed", "approved", "rejected", "revoked", "reti
 Tier = Literal["low", "standard", "high"]
 
 
+_Authenticated = Annotated[
+    Authenticated,
+    Field(
+        description="how the actor was authenticated: signing key, API key, operating system user, server, or none",
+        examples=["key"],
+    ),
+]
+
+
 class View(BaseModel):
-    """A document that is read only; it may be made from an object with the same names."""
+    """Base of all views: immutable; may be validated from an object's attributes."""
 
     model_config = ConfigDict(from_attributes=True, extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
 
 
 class Head(View):
-    """The last event: whoever kept it can tell later whether the log was changed."""
+    """The last event. A stored head reveals later changes of the log."""
 
-    sequence: int = Field(description="how many events there are", examples=[41])
-    hash: str = Field(description="hash of the last event; 64 zeros where there is none", examples=["9f2c…"])
+    sequence: int = Field(description="number of events", examples=[41])
+    hash: str = Field(description="hash of the last event; 64 zeros for an empty log", examples=["9f2c…"])
 
 
 class EventView(View):
-    """One event of the log, as it was written."""
+    """One event of the log."""
 
-    sequence: int = Field(description="place in the whole log, from 1", examples=[41])
-    name: str = Field(description="what it is about", examples=["fraud"])
-    revision: int = Field(description="place among the events of this name, from 1", examples=[7])
-    kind: str = Field(description="what happened", examples=["promoted"])
+    sequence: int = Field(description="position in the whole log, from 1", examples=[41])
+    name: str = Field(description="the name or stream of the event", examples=["fraud"])
+    revision: int = Field(description="position among the events of this name, from 1", examples=[7])
+    kind: str = Field(description="kind of the event", examples=["promoted"])
     at: datetime = Field(description="when, in UTC")
     actor: str = Field(description="who did it", examples=["ada"])
-    authenticated: Authenticated = Field(
-        description="how the actor is known: by the signing key, an API key, the user of the machine, the server itself, or"
-        " not at all",
-        examples=["key"],
-    )
+    authenticated: _Authenticated
     reason: str = Field(description="why, in the actor's words", examples=["quarterly refit"])
     body: dict[str, Any] = Field(
-        description="what the kind of event says", examples=[{"version": 7, "environment": "production"}]
+        description="fields of this kind of event", examples=[{"version": 7, "environment": "production"}]
     )
-    previous: str = Field(description="hash of the event before")
+    previous: str = Field(description="hash of the previous event")
     hash: str = Field(description="hash of this event")
 
 
 class ApprovalView(View):
-    """One person's approval, made with a key of their own."""
+    """One approver's signature over the release."""
 
     approver: str = Field(description="name of the key in the trust policy", examples=["grace"])
     key: str = Field(description="hint of the key")
-    environments: list[str] = Field(description="environments that the release names")
+    environments: list[str] = Field(description="environments of the release")
     at: datetime = Field(description="when, in UTC")
 
 
@@ -77,64 +82,65 @@ class VersionView(View):
     number: int = Field(examples=[7])
     root: str = Field(description="the package's id: the OMS root digest of its files", examples=["sha256:3f9c…"])
     kind: Literal["model", "decision"]
-    tier: Tier = Field(description="how much hangs on it; decides how many must approve")
+    tier: Tier = Field(description="risk class; decides the number of approvals")
     author: str = Field(description="who registered it", examples=["ada"])
     state: State
     registered_at: datetime
-    signed_by: str | None = Field(description="name of the signing key; none: not signed yet", examples=["payments-risk"])
+    signed_by: str | None = Field(description="name of the signing key; null if not signed", examples=["payments-risk"])
     approvals: list[ApprovalView]
     approvals_needed: int | None = Field(
-        description="how many people other than the author must approve; none: the trust policy cannot be read", examples=[2]
+        description="required approvals by others than the author; null if the trust policy is unreadable",
+        examples=[2],
     )
     placed: list[str] = Field(description="environments that serve it", examples=[["staging"]])
-    aliases: list[str] = Field(description="aliases that lead to it", examples=[["champion"]])
+    aliases: list[str] = Field(description="aliases that point to it", examples=[["champion"]])
 
     @field_validator("approvals_needed", mode="before")
     @classmethod
     def _unknown(cls, needed: object) -> object:
-        """Where nobody knows, no number is enough; JSON has no such number."""
+        """An unknown number is infinite; JSON has no infinity."""
         return None if needed == math.inf else needed
 
 
 class NameView(View):
-    """One name: its newest version, and what is placed where."""
+    """One name: its newest version, and its placements."""
 
     name: str = Field(examples=["fraud"])
-    versions: int = Field(description="how many there are", examples=[7])
+    versions: int = Field(description="number of versions", examples=[7])
     newest: int = Field(examples=[7])
-    state: State = Field(description="of the newest")
-    changed_at: datetime = Field(description="of its last event")
+    state: State = Field(description="state of the newest version")
+    changed_at: datetime = Field(description="time of its last change")
     placed: dict[str, int] = Field(description="the version that each environment serves", examples=[{"production": 6}])
 
 
 class VersionDetail(VersionView):
-    """One version with everything that was registered."""
+    """One version with its card, files and release."""
 
     manifest: str = Field(description="digest of the package's manifest in the artifact store")
     meta: dict[str, Any] = Field(description="meta.json of the package: card, metrics, lineage, contract")
     files: list[FileView]
-    environments: list[str] = Field(description="environments that the release allows; none before it is signed")
+    environments: list[str] = Field(description="environments of the release; empty if not signed")
     not_before: datetime | None
     not_after: datetime | None
 
 
 class StatementView(View):
-    """What a release of a version says, whoever signs it: the signer adds where and how long it may serve."""
+    """The required content of a version's release; the signer adds environments and validity."""
 
     name: str
     version: int
     tier: Tier
     models: dict[str, str] = Field(
-        description="which model answers as which version: digest of the file, or of the file and its external data"
+        description="digest of each model, with its external data, by the version that callers see"
     )
-    decision: str | None = Field(description="digest of the decision's document; none for a plain model")
+    decision: str | None = Field(description="digest of the decision's document; null for a plain model")
     policy: str | None
     schema_: str | None = Field(alias="schema")
-    subjects: dict[str, str] = Field(description="NAME@VERSION to root: its own first, then the versions that it asks")
+    subjects: dict[str, str] = Field(description="NAME@VERSION to root: its own first, then its references")
 
 
 class CandidateView(View):
-    """A version that gets a share of the requests, or a copy of each."""
+    """A candidate: a version that gets a share of the requests, or a copy of each."""
 
     version: int
     share: float = Field(ge=0, le=1)
@@ -142,7 +148,7 @@ class CandidateView(View):
 
 
 class PlacementView(View):
-    """What an environment serves under a name, since when, by whom and why."""
+    """What an environment serves under a name, with time, actor and reason."""
 
     name: str = Field(examples=["fraud"])
     environment: str = Field(examples=["production"])
@@ -150,76 +156,70 @@ class PlacementView(View):
     candidate: CandidateView | None
     since: datetime
     actor: str = Field(examples=["ada"])
-    authenticated: Authenticated = Field(
-        description="how the actor is known: by the signing key, an API key, the user of the machine, the server itself, or"
-        " not at all",
-        examples=["key"],
-    )
+    authenticated: _Authenticated
     reason: str
-    approvers: list[str] = Field(description="who had approved it", examples=[["grace", "barbara"]])
-    served_by: list[str] = Field(description="servers that said that they answer with this version", examples=[["web-1"]])
+    approvers: list[str] = Field(description="approvers of the version", examples=[["grace", "barbara"]])
+    served_by: list[str] = Field(description="servers that report this version", examples=[["web-1"]])
 
 
 class ServingView(View):
-    """What a server answers with."""
+    """What a server serves."""
 
-    version: int | None = Field(description="none where the server does not know a version", examples=[6])
-    digest: str = Field(description="of the deployment's document")
-    since: datetime = Field(description="when the registry first heard of it")
+    version: int | None = Field(description="null if the server does not know the version", examples=[6])
+    digest: str = Field(description="digest of the deployment's document")
+    since: datetime = Field(description="time of the first report")
 
 
 class NodeView(View):
-    """What one server says of one name: what it should serve, what became of that, and what it does serve."""
+    """One server's report about one name: what it should serve, the result, and what it does serve."""
 
     node: str = Field(examples=["web-1/127.0.0.1:8080"])
     environment: str
     generation: int
     deployment: str
     version: int | None = Field(description="the version that it should serve", examples=[7])
-    digest: str = Field(description="of the document that it should serve; empty where that cannot be made")
-    state: str = Field(description="applied; refused; or waiting, where it has not judged it yet")
+    digest: str = Field(description="digest of the document that it should serve; empty if it does not compile")
+    state: str = Field(description="applied, refused, or waiting for the server's answer")
     reason: str | None = Field(description="why it was refused")
-    serving: ServingView | None = Field(description="what it answers with; none: nothing under this name")
-    seen_at: datetime = Field(description="when it last said so; of a moment in the past, when it first did")
-    gone_since: datetime | None = Field(description="when it was last heard of, where that is more than five minutes ago")
+    serving: ServingView | None = Field(description="what it serves under this name, or null")
+    seen_at: datetime = Field(description="time of the last report; for a past time, of the first one")
+    gone_since: datetime | None = Field(description="time of the last report, if more than five minutes ago")
 
 
 class EndingView(View):
-    """Something under a placement that ended or ends soon, and what follows from it."""
+    """An expiration under a current placement, past or soon, and its consequence."""
 
     what: str = Field(examples=["fraud@7 in production: its release"])
-    ends_at: datetime | None = Field(description="none where it holds already, as a minimum does")
+    ends_at: datetime | None = Field(description="null if it applies already, like a minimum version")
     ended: bool
     words: str
 
 
 class StatusView(View):
-    """Where everything stands."""
+    """The current status of the registry."""
 
     head: Head
     environments: list[str]
     placements: list[PlacementView]
     nodes: list[NodeView]
-    waiting: list[VersionView] = Field(description="versions that wait to be signed or approved")
+    waiting: list[VersionView] = Field(description="versions that wait for a signature or approvals")
     endings: list[EndingView] = Field(
-        default=[], description="releases, keys and the trust policy that ended or end within two weeks; earliest first"
+        default=[], description="releases, keys and trust policy that expired or expire within two weeks, earliest first"
     )
-    warnings: list[str] = Field(default=[], description="what makes times doubtful: a clock that is, or was, wrong")
+    warnings: list[str] = Field(default=[], description="unreliable times: a clock is or was wrong")
 
 
 class MomentView(View):
-    """What was placed at a moment, who had approved it, and what the servers said that they served."""
+    """Placements, approvals and servers' reports at a time."""
 
     at: datetime
     head: Head
     placements: list[PlacementView]
-    nodes: list[NodeView] = Field(
-        description="of servers that served something else than was placed, refused that, or were gone"
-    )
+    nodes: list[NodeView] = Field(description="servers that served another version, refused the placed one, or were gone")
 
 
 class GateView(View):
-    """What one gate found."""
+    """The result of one gate."""
 
     gate: str = Field(examples=["signatures"])
     passed: bool
@@ -227,22 +227,22 @@ class GateView(View):
 
 
 class ReceiptView(View):
-    """What an act did: the event that it left."""
+    """The result of an act: its event."""
 
     event: EventView
     version: int | None = None
-    previous: int | None = Field(default=None, description="the version that was there before")
+    previous: int | None = Field(default=None, description="the previous version")
     gates: list[GateView] = []
-    warning: str | None = Field(default=None, description="the event's time is doubtful: a clock is, or was, wrong")
+    warning: str | None = Field(default=None, description="the event's time is unreliable: a clock is or was wrong")
 
 
 class VerifiedView(View):
-    """Whether the registry is as it was written."""
+    """The result of verifying the registry."""
 
     events: int
     versions: int
-    artifacts: int = Field(description="files and signatures that were looked at")
-    quick: bool = Field(description="whether they were only looked for, and their bytes not read")
-    head: Head = Field(description="the last event that was checked")
-    findings: list[str] = Field(description="everything that is not as it should be, with its place")
-    warnings: list[str] = Field(default=[], description="what makes times doubtful: a clock that is, or was, wrong")
+    artifacts: int = Field(description="number of checked files and signatures")
+    quick: bool = Field(description="whether artifacts were checked only for existence")
+    head: Head = Field(description="the last checked event")
+    findings: list[str] = Field(description="all inconsistencies, with their location")
+    warnings: list[str] = Field(default=[], description="unreliable times: a clock is or was wrong")

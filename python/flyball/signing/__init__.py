@@ -1,5 +1,5 @@
-"""Keys and signatures: packages, releases, the trust policy and the Snapshot's index are signed here.
+"""Keys and signatures: signs packages, releases, the trust policy and the Snapshot's index.
 
-They are verified by `crates/signing`, here as in servers (`flyball.signing.trust`). Needs `cryptography` for keys. Must not
-know where packages lie, who may do what in the registry, or how anything is served.
+`crates/signing` verifies them, here as in servers (`flyball.signing.trust`). Needs `cryptography` for keys. Must not know
+where packages are stored, the registry's roles, or how anything is served.
 """

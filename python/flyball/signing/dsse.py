@@ -1,7 +1,7 @@
 """DSSE envelopes: a payload, its type, and signatures over both.
 
-The signature covers the pre-authentication encoding, so a payload can never be taken for one of another type. They are made
-here, and read by `crates/signing`. Must not know what a payload says or whom to trust.
+The signature covers the pre-authentication encoding, so that a payload cannot pass as another type. Envelopes are made here
+and verified by `crates/signing`. Must not know what a payload means or whom to trust.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EnvelopeKind = Literal["policy", "release", "index", "transfer"]
 
 @dataclass(frozen=True)
 class Signature:
-    """One signature and the hint of the key that made it."""
+    """One signature, and the hint of its key."""
 
     keyid: str
     sig: bytes
@@ -30,38 +30,34 @@ class Signature:
 
 @dataclass(frozen=True)
 class Envelope:
-    """A payload with its signatures, none of which is judged yet."""
+    """A payload with unverified signatures."""
 
     payload_type: str
     payload: bytes
     signatures: tuple[Signature, ...]
 
-    def signed_bytes(self) -> bytes:
-        """What the signatures are over."""
-        return pae(self.payload_type, self.payload)
-
     def with_signature(self, signature: Signature) -> Envelope:
-        """The same payload with one signature more."""
+        """The envelope with one more signature."""
         return replace(self, signatures=(*self.signatures, signature))
 
     def document(self) -> dict[str, Any]:
-        """The JSON object of this envelope."""
+        """The envelope as a JSON object."""
         listed = [{"sig": encode_base64(one.sig), "keyid": one.keyid} for one in self.signatures]
         return {"payload": encode_base64(self.payload), "payloadType": self.payload_type, "signatures": listed}
 
     def text(self) -> bytes:
-        """The envelope as a file has it."""
+        """The envelope as a file's content."""
         return json.dumps(self.document(), indent=2).encode("ascii") + b"\n"
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
-    """DSSE's pre-authentication encoding: both lengths stand in it, so that nothing can move between the two."""
+    """DSSE's pre-authentication encoding; its lengths keep type and payload apart."""
     kind = payload_type.encode("utf-8")
     return b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload)
 
 
 def sign(payload_type: str, payload: bytes, key: keys.PrivateKey) -> Envelope:
-    """An envelope with the signature of one key."""
+    """An envelope signed by one key."""
     return Envelope(payload_type, payload, (signature_of(payload_type, payload, key),))
 
 
@@ -71,7 +67,7 @@ def signature_of(payload_type: str, payload: bytes, key: keys.PrivateKey) -> Sig
 
 
 def read_envelope(kind: EnvelopeKind, data: bytes) -> Envelope:
-    """The envelope in these bytes, which is well formed; its signatures are not verified."""
+    """Parse an envelope; its signatures are not verified."""
     with boundary():
         payload = native.signed_payload(kind, data)
     document = json.loads(data)

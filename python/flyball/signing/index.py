@@ -1,6 +1,6 @@
-"""The signature of a Snapshot's index: a publisher's, over the very bytes of `index.json`.
+"""A publisher's signature over the exact bytes of a Snapshot's `index.json`.
 
-Must not know what an index says: to change one byte of it is enough.
+Must not know what an index contains.
 """
 
 from __future__ import annotations
@@ -11,5 +11,5 @@ PAYLOAD_TYPE = "application/vnd.flyball.index.v1+json"
 
 
 def sign_index(index: bytes, key: keys.PrivateKey) -> bytes:
-    """What stands in `index.sig.json` beside the index."""
+    """The content of `index.sig.json`."""
     return dsse.sign(PAYLOAD_TYPE, index, key).text()

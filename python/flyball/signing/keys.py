@@ -1,7 +1,7 @@
-"""ECDSA keys on the three curves of OMS: made, read, written, used, and known by their hint.
+"""ECDSA keys on the three curves of OMS: creation, PEM files, hints, signatures.
 
-The hint is the SHA-256 of the public key's PEM text, its last newline included, as OMS has it. The hash goes with the
-curve. Must not know what is signed or whom a key belongs to.
+The hint is the SHA-256 of the public key's PEM text with its last newline, as OMS defines it. The curve determines the hash.
+Must not know what is signed or whom a key belongs to.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _END = "-----END PUBLIC KEY-----\n"
 def generate(curve: str = "P-256") -> PrivateKey:
     """A new private key."""
     if curve not in CURVES:
-        raise UsageError(f"there is no curve {curve!r}", next_step=f"choose one of {', '.join(CURVES)}")
+        raise UsageError(f"unknown curve {curve!r}", next_step=f"choose one of {', '.join(CURVES)}")
     return ec.generate_private_key(CURVES[curve])
 
 
@@ -45,27 +45,27 @@ def curve_of(key: PublicKey) -> str:
 
 
 def private_pem(key: PrivateKey) -> str:
-    """PKCS#8 PEM, not encrypted."""
+    """The key as unencrypted PKCS#8 PEM."""
     plain = serialization.NoEncryption()
     return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain).decode("ascii")
 
 
 def public_pem(key: PublicKey) -> str:
-    """SPKI PEM: the text that the hint is made of."""
+    """The key as SPKI PEM, the input of its hint."""
     return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode("ascii")
 
 
 def hint(key: PublicKey) -> str:
-    """How signatures name the key: hexadecimal SHA-256 of its PEM text."""
+    """The key's name in signatures: hexadecimal SHA-256 of its PEM text."""
     return hashlib.sha256(public_pem(key).encode("ascii")).hexdigest()
 
 
 def load_private(file: Path) -> PrivateKey:
-    """The private key in a PEM file; an encrypted one is opened with the password in FLYBALL_KEY_PASSWORD."""
+    """Load a private key from a PEM file; FLYBALL_KEY_PASSWORD decrypts it."""
     password = os.environ.get(PASSWORD_VARIABLE)
     try:
         key = serialization.load_pem_private_key(_read(file), password.encode() if password else None)
-    except TypeError as error:  # there is a password where none is needed, or none where one is
+    except TypeError as error:  # a password for an unencrypted key, or none for an encrypted one
         step = f"unset {PASSWORD_VARIABLE}" if password else f"give its password in {PASSWORD_VARIABLE}"
         raise UsageError(f"{file}: {error}".rstrip("."), next_step=step) from error
     except (ValueError, UnsupportedAlgorithm) as error:
@@ -77,7 +77,7 @@ def load_private(file: Path) -> PrivateKey:
 
 
 def load_public(text: str) -> PublicKey:
-    """The public key in a PEM text, which must be written in the one way that gives its hint."""
+    """Load a public key from PEM text in exactly the form that its hint covers."""
     try:
         key = serialization.load_pem_public_key(text.encode("ascii"))
     except UnsupportedAlgorithm as error:
@@ -92,7 +92,7 @@ def load_public(text: str) -> PublicKey:
 
 
 def load_publics(file: Path) -> list[PublicKey]:
-    """All public keys of a file, one PEM after the other."""
+    """Load all public keys of a PEM file."""
     parts = _read(file).decode("utf-8", "replace").split(_END)
     if len(parts) < 2 or parts[-1].strip():
         raise UsageError(f"{file} is not a file of public keys in PEM", next_step="flyball key show PRIVATE-KEY --pem")
@@ -100,7 +100,7 @@ def load_publics(file: Path) -> list[PublicKey]:
 
 
 def sign(key: PrivateKey, message: bytes) -> bytes:
-    """A DER signature, with the hash that goes with the key's curve."""
+    """A DER signature with the hash of the key's curve."""
     return key.sign(message, ec.ECDSA(_HASHES[curve_of(key.public_key())]))
 
 
@@ -109,7 +109,7 @@ def _read(file: Path) -> bytes:
         with file.open("rb") as opened:
             data = opened.read(_PEM_BYTES_MAX + 1)
     except FileNotFoundError as error:
-        raise UsageError(f"there is no file {file}", next_step="make a key:  flyball key new NAME.pem") from error
+        raise UsageError(f"{file} does not exist", next_step="make a key:  flyball key new NAME.pem") from error
     if len(data) > _PEM_BYTES_MAX:
         raise UsageError(f"{file} is too large for a file of keys", next_step="name a PEM file")
     return data

@@ -1,4 +1,4 @@
-"""`Manifest`: which files a package has, with their digests. Must not know signatures."""
+"""`Manifest`: a package's files and their digests. Must not know signatures."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The files of a package in the order of their bundle: names to SHA-256 in hexadecimal digits."""
+    """The files of a package in bundle order: name to hexadecimal SHA-256."""
 
     files: dict[str, str]
 
     @cached_property
     def root(self) -> str:
-        """The package's id: SHA-256 over the files' raw digests in the listed order, which is never changed here."""
+        """The package's id: SHA-256 over the files' raw digests in their order."""
         together = b"".join(bytes.fromhex(digest) for digest in self.files.values())
         return f"sha256:{hashlib.sha256(together).hexdigest()}"
 
 
 def model_digest(model: str, data: Mapping[str, str]) -> str:
-    """What a release names a model by: its file's own digest, or one over that and its external data's, by their names.
+    """A model's digest in a release: its file's, or one over file and external data, in order of names.
 
-    Graphs are often equal, and their weights are not. Counted as a package's root is.
+    Graphs are often equal while their weights differ. Computed like a package's root.
     """
     if not data:
         return model
@@ -40,9 +40,9 @@ def model_digest(model: str, data: Mapping[str, str]) -> str:
 
 
 def manifest_of(folder: Path, *, whole: bool = False) -> Manifest:
-    """What a folder holds, by code points of the names; `whole`: with what signers of OMS leave out at its top.
+    """The manifest of a folder, in code point order; `whole` includes files that OMS signers skip at its top.
 
-    No link is followed, and names that a bundle cannot carry are refused.
+    Links are not followed, and names that a bundle cannot contain are refused.
     """
     with boundary():
         return Manifest(json.loads(native.package_files(str(folder), whole)))

@@ -1,7 +1,6 @@
-"""Packages signed as OpenSSF Model Signing 1.0 has it, in key mode: bundles that the public tool verifies too.
+"""Signs packages by OpenSSF Model Signing 1.0 in key mode; the public tool verifies the bundles too.
 
-Files are hashed whole with SHA-256, and the key is named by its hint. `crates/signing` verifies them. Must not know
-releases.
+Whole files are hashed with SHA-256, and the hint names the key. `crates/signing` verifies bundles. Must not know releases.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILES_MAX = 10_000
-# OMS leaves these out at the top of a folder. Nothing is ever loaded from them.
+# OMS skips these at the top of a folder. Nothing is ever loaded from them.
 IGNORED = [".git", ".gitattributes", ".github", ".gitignore"]
 MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
@@ -31,17 +30,17 @@ def sign_folder(folder: Path, key: keys.PrivateKey) -> bytes:
 
 
 def sign_manifest(name: str, manifest: Manifest, key: keys.PrivateKey) -> bytes:
-    """The bundle for a package that lies elsewhere, by the digests of its files."""
+    """The bundle for a package by the digests of its files."""
     payload = json.dumps(_statement(name, manifest), indent=2).encode("ascii")
     document = dsse.sign(PAYLOAD_TYPE, payload, key).document()
-    document["signatures"][0]["keyid"] = ""  # the key is named by the bundle, and the public tool writes it so
+    document["signatures"][0]["keyid"] = ""  # as the public tool does: the bundle names the key
     material = {"publicKey": {"hint": keys.hint(key.public_key())}, "tlogEntries": []}
     bundle = {"mediaType": MEDIA_TYPE, "verificationMaterial": material, "dsseEnvelope": document}
     return json.dumps(bundle).encode("ascii")
 
 
 def root_of(folder: Path) -> str:
-    """The id of the package in a folder, `sha256:…`, whether it is signed or not."""
+    """The id of the package in a folder, `sha256:…`."""
     return manifest_of(folder).root
 
 

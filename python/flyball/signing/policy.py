@@ -1,7 +1,7 @@
-"""`TrustPolicy`: which keys may do what and until when, what is revoked, and which versions are too old.
+"""`TrustPolicy`: keys with their roles and validity, revocations, and minimum versions.
 
-The document that root keys sign. Every edit gives a new one with the next serial; nothing is changed in place. What a policy
-may say is checked by `crates/signing`. Must not know signatures.
+Root keys sign this document. Every edit returns a new policy with the next serial. `crates/signing` validates policies. Must
+not know signatures.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Tier = Literal["low", "standard", "high"]
 
 
 class Signed(BaseModel):
-    """What all parts of our own signed documents have: exact types, no key that is not known, no change."""
+    """Base of all parts of signed documents: strict types, no unknown keys, immutable."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
 class TrustedKey(Signed):
-    """A key, whose it is, what it may do, and when."""
+    """A key with its owner, roles and validity."""
 
     hint: str
     pem: str
@@ -39,7 +39,7 @@ class TrustedKey(Signed):
 
 
 class Revocation(Signed):
-    """A key or a package that nothing may rest on any more. `at` and `why` are for people: it holds always."""
+    """A revoked key or package. `at` and `why` are informative: it applies to all times."""
 
     key: str | None = None
     package: str | None = None
@@ -48,7 +48,7 @@ class Revocation(Signed):
 
 
 class Approvals(Signed):
-    """How many people must approve a release of each tier."""
+    """The number of required approvals per tier."""
 
     low: int
     standard: int
@@ -56,11 +56,11 @@ class Approvals(Signed):
 
 
 FIRST_APPROVALS = Approvals(low=0, standard=1, high=2)
-"""What holds until somebody says otherwise."""
+"""The defaults of a new policy."""
 
 
 class TrustPolicy(Signed):
-    """What the root keys say is to be trusted."""
+    """The content of a trust policy."""
 
     format: Literal[1]
     serial: int
@@ -73,7 +73,7 @@ class TrustPolicy(Signed):
 
     @classmethod
     def first(cls, now: int, expires: int | None = None) -> Self:
-        """An empty policy: nobody is trusted with anything yet."""
+        """An empty policy without keys."""
         until = None if expires is None else written(expires)
         return cls(
             format=1,
@@ -87,13 +87,13 @@ class TrustPolicy(Signed):
         )
 
     def document(self) -> dict[str, Any]:
-        """The JSON object of this policy."""
+        """The policy as a JSON object."""
         shown = self.model_dump(by_alias=True)
         shown["revoked"] = [{key: value for key, value in one.items() if value is not None} for one in shown["revoked"]]
         return shown
 
     def with_key(self, key: PublicKey, name: str, roles: list[Role], *, since: int, until: int | None, now: int) -> Self:
-        """The next policy, in which this key may do this; a key that was there is replaced."""
+        """The next policy with this key added or replaced."""
         entry = {
             "hint": keys.hint(key),
             "pem": keys.public_pem(key),
@@ -106,7 +106,7 @@ class TrustPolicy(Signed):
         return self._next(now, keys=[*others, entry])
 
     def revoking(self, what: str, why: str, now: int) -> Self:
-        """The next policy, in which a key (its hint) or a package (its root, `sha256:…`) is revoked."""
+        """The next policy with a key (by hint) or a package (by root, `sha256:…`) revoked."""
         kind = "package" if is_digest(what) else "key"
         if kind == "key" and not is_hex(what):
             raise UsageError(f"{what!r} is neither a key's hint nor a package's root", next_step="flyball trust show")
@@ -115,15 +115,15 @@ class TrustPolicy(Signed):
         return self._next(now, revoked=[*self.document()["revoked"], {kind: what, "at": written(now), "why": why}])
 
     def with_minimum(self, name: str, version: int, now: int) -> Self:
-        """The next policy, in which versions of a name below this one are refused."""
+        """The next policy with a minimum version for a name."""
         return self._next(now, minimum={**self.minimum, name.lower(): version})
 
     def with_approvals(self, tier: Tier, people: int, now: int) -> Self:
-        """The next policy, in which so many people must approve a release of a tier."""
+        """The next policy with this number of approvals for a tier."""
         return self._next(now, approvals={**self.approvals.model_dump(), tier: people})
 
     def renewed(self, now: int, expires: int | None) -> Self:
-        """The next policy, which is the same and ends at another time."""
+        """The next policy with another expiry."""
         return self._next(now, expires=None if expires is None else written(expires))
 
     def _next(self, now: int, **changes: Any) -> Self:
@@ -132,5 +132,5 @@ class TrustPolicy(Signed):
             with boundary():
                 native.check_trust_policy(json.dumps(document).encode())
         except SignatureError as error:
-            raise UsageError(f"that is no trust policy: {error.words}", next_step="flyball trust show") from error
+            raise UsageError(f"invalid trust policy: {error.words}", next_step="flyball trust show") from error
         return type(self).model_validate(document)

@@ -1,7 +1,7 @@
-"""The closed list of reasons for which something signed is refused, and the one way to refuse.
+"""The closed list of reasons to refuse a signature, and the function that makes the error.
 
-`crates/signing` has the same list, of which the registry's own rules use some; tests/golden/signing/reasons.json is compared
-with both.
+`crates/signing` has the same list; the registry uses some of them. Tests compare both with
+tests/golden/signing/reasons.json.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from flyball.errors import SignatureError
 
 
 class Reason(StrEnum):
-    """Why something signed was refused. The values are stable: events, metrics and answers show them."""
+    """Why a signature was refused. Values are stable: events, metrics and answers contain them."""
 
     UNSIGNED = "unsigned"
     MALFORMED = "malformed"
@@ -48,5 +48,5 @@ class Reason(StrEnum):
 
 
 def refused(reason: Reason, words: str, next_step: str | None = None) -> SignatureError:
-    """The error to raise: the reason for machines, the words for people."""
+    """The error to raise: a reason for machines, words for people."""
     return SignatureError(reason.value, words, next_step=next_step)

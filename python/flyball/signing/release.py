@@ -1,7 +1,7 @@
-"""Release statements: which version may serve where and when, signed by its author, countersigned by those who approve.
+"""Release statements: where and when a version may serve, signed by its author, countersigned by approvers.
 
-An in-toto statement about packages that are signed on their own. Approvals are signatures over the very same bytes, so
-nobody approves what another did not see. `crates/signing` verifies them. Must not know the registry.
+An in-toto statement about packages, which have their own signatures. Approvals are signatures over the same bytes, so that
+all approve the same content. `crates/signing` verifies them. Must not know the registry.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PREDICATE_TYPE = "https://flyball/release/v1"
 
 
 class Predicate(Signed):
-    """What is released: which version, where, from when to when, and with which decision."""
+    """The released version, its environments, window, models and decision."""
 
     name: str
     version: int
@@ -33,14 +33,14 @@ class Predicate(Signed):
     tier: Tier
     author: str
     models: dict[str, str]
-    """By the versions that a deployment gives them: which file, with its external data, answers as which."""
+    """Digests of models with their external data, by the version that a deployment gives them."""
     decision: str | None
     policy: str | None
     schema_: str | None = Field(alias="schema")
 
 
 class Subject(Signed):
-    """A package that the release is about, `NAME@VERSION`, and its root."""
+    """A released package, `NAME@VERSION`, with its root."""
 
     name: str
     digest: dict[str, str]
@@ -62,7 +62,7 @@ class Statement(Signed):
 
 @dataclass(frozen=True)
 class Release:
-    """A release that holds: what it says, its author's name, and who approved it, with their keys' hints."""
+    """A verified release: statement, author, and approvers with their keys' hints."""
 
     statement: Statement
     author: str
@@ -71,7 +71,7 @@ class Release:
 
 
 def make_release(predicate: dict[str, Any], subjects: dict[str, str], key: keys.PrivateKey) -> bytes:
-    """The release, signed by its author. `predicate` without `author`; `subjects`: `NAME@VERSION` to root, its own first."""
+    """A release signed by its author. `predicate` lacks `author`; `subjects`: `NAME@VERSION` to root, its own first."""
     stated = {**predicate, "author": keys.hint(key.public_key())}
     listed = [{"name": name, "digest": {"sha256": root.removeprefix("sha256:")}} for name, root in subjects.items()]
     document = {"_type": STATEMENT_TYPE, "subject": listed, "predicateType": PREDICATE_TYPE, "predicate": stated}
@@ -82,29 +82,29 @@ def make_release(predicate: dict[str, Any], subjects: dict[str, str], key: keys.
 
 
 def read_release(data: bytes) -> Statement:
-    """What a release says, whoever signed it: for those who are asked to approve it."""
+    """Parse a release without verifying signatures, for approvers."""
     with boundary():
         return Statement.model_validate_json(native.release_statement(data))
 
 
 def check_place(data: bytes, now: int, environment: str) -> None:
-    """Refuse a release that does not hold now, or not there, whoever signed it."""
+    """Refuse a release outside its window or environments; signatures are not verified."""
     with boundary():
         native.check_release_place(data, now, environment)
 
 
 def approval(data: bytes, key: keys.PrivateKey) -> dsse.Signature:
-    """An approver's signature over a release; only this travels, never the key."""
+    """An approver's signature over a release; the key is never sent."""
     return dsse.signature_of(PAYLOAD_TYPE, dsse.read_envelope("release", data).payload, key)
 
 
 def countersign(data: bytes, key: keys.PrivateKey) -> bytes:
-    """The release with one more signature over the same bytes."""
+    """The release with one more signature."""
     return attach(data, approval(data, key))
 
 
 def attach(data: bytes, signature: dsse.Signature) -> bytes:
-    """The release with a signature that was made elsewhere; it is verified with the others, by `Trust.release`."""
+    """Add a signature to a release; `Trust.release` verifies it with the others."""
     envelope = dsse.read_envelope("release", data)
     if any(known.keyid == signature.keyid for known in envelope.signatures):
         raise UsageError("this key has signed the release already", next_step="another person's key must approve it")

@@ -1,4 +1,4 @@
-"""Base64, digests and times as signed documents write them. Must not know what the documents mean."""
+"""Base64, digests and times in the format of signed documents. Must not know what the documents mean."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HEX = re.compile(r"[0-9a-f]{64}")
 
 
 def encode_base64(data: bytes) -> str:
-    """Standard base64 with its padding."""
+    """Standard base64 with padding."""
     return base64.b64encode(data).decode("ascii")
 
 
@@ -26,12 +26,12 @@ def is_digest(text: str) -> bool:
 
 
 def seconds(time: str) -> int:
-    """Unix seconds of a time as signed documents write it; `ValueError` where it is written in any other way."""
+    """Parse a signed document's time to Unix seconds; raises `ValueError` for any other format."""
     if not _TIME.fullmatch(time):
         raise ValueError("a time is written 2026-11-16T04:00:00Z: UTC, with seconds and nothing smaller")
     return int(datetime.fromisoformat(time).timestamp())
 
 
 def written(at: int) -> str:
-    """A time as signed documents write it."""
+    """Format Unix seconds as a signed document's time."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,7 +1,6 @@
-"""A route of an act: who asks is settled before the body is read, and whatever is refused leaves an event.
+"""A route of an act: authorizes the caller before reading the body, and records every refusal.
 
-FastAPI reads and judges a body before it asks any dependency, so both stand around the whole route. Must not know what the
-acts do.
+FastAPI reads and validates a body before it runs dependencies, so both wrap the whole route. Must not know what the acts do.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
 
 
 class ActRoute(APIRoute):
-    """The act's name is the end of its path."""
+    """A route whose last path segment names the act."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """FastAPI's own, with somebody at the door."""
+        """FastAPI's handler, guarded by authorization."""
         answer, act = super().get_route_handler(), self.path.rpartition("/")[2]
 
         async def guarded(request: Request) -> Response:
@@ -46,10 +45,10 @@ class ActRoute(APIRoute):
 
 
 def _asking(request: Request, shown: Annotated[Any, Security(BEARER)]) -> Actor:
-    del shown  # only for the OpenAPI document: the gatekeeper reads the header itself
+    del shown  # only for the OpenAPI document: the gatekeeper reads the header
     actor: Actor = request.state.asking
     return actor
 
 
 Asking = Annotated[Actor, Depends(_asking)]
-"""Whoever was let in."""
+"""The authorized actor."""

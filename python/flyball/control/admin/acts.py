@@ -1,12 +1,13 @@
-"""The acts of the admin API: `POST /v1/registry/NAME/ACT`, each one act of the registry by whoever the key says.
+"""The acts of the admin API: `POST /v1/registry/NAME/ACT`, each by the API key's owner.
 
-Private keys do not come here: `sign` and `approve` take what was signed elsewhere.
+Private keys are never sent: `sign` and `approve` take signatures that were made elsewhere.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
@@ -24,30 +25,35 @@ from flyball.control.admin.bodies import (
     VersionBody,
 )
 from flyball.control.admin.context import Bodies, NameInPath, Registry, one_of, problems
-from flyball.control.admin.reads import BUNDLE_TYPE, Versions
+from flyball.control.admin.reads import Versions
 from flyball.registry.acts.interface import Candidate
 from flyball.registry.packages import tar
+from flyball.registry.remote.registry import BUNDLE_TYPE
 from flyball.registry.views import ReceiptView
+
+_Handler = TypeVar("_Handler", bound=Callable[..., Any])
 
 acts = APIRouter(prefix="/v1", tags=["acts"], route_class=ActRoute)
 
 _NAMED = "/registry/{name}/"
-_REFUSED = problems(400, 404, 408, 409, 413)
-_UPLOAD_REFUSED = problems(404, 408, 409, 413, 415)
-_Reason = Annotated[str, Query(max_length=4096, description="why, for whoever reads the history later")]
+_Reason = Annotated[str, Query(max_length=4096, description="why, for later readers of the history")]
 
 
-@acts.post(
+def _act(path: str, summary: str) -> Callable[[_Handler], _Handler]:
+    return acts.post(path, responses=problems(400, 404, 408, 409, 413), summary=summary)
+
+
+def _upload(path: str, summary: str, media_type: str, description: str) -> Callable[[_Handler], _Handler]:
+    content = {media_type: {"schema": {"type": "string", "format": "binary"}}}
+    body = {"requestBody": {"required": True, "description": description, "content": content}}
+    return acts.post(path, responses=problems(404, 408, 409, 413, 415), summary=summary, openapi_extra=body)
+
+
+@_upload(
     _NAMED + "register",
-    responses=_UPLOAD_REFUSED,
-    summary="Register a package as the next version",
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "description": "a tar of the package's folder: plain files, meta.json among them",
-            "content": {tar.MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
-        }
-    },
+    "Register a package as the next version",
+    tar.MEDIA_TYPE,
+    "a tar of the package's folder: plain files, including meta.json",
 )
 async def register(  # noqa: PLR0917 - FastAPI reads a route's parts from its parameters
     request: Request,
@@ -57,7 +63,7 @@ async def register(  # noqa: PLR0917 - FastAPI reads a route's parts from its pa
     actor: Asking,
     reason: _Reason = "",
 ) -> ReceiptView:
-    """The files are scanned and kept by their digests. `flyball register` makes the folder and sends it."""
+    """Scans the files and stores them by digest. `flyball register` makes the folder and sends it."""
     async with bodies.received(request, tar.MEDIA_TYPE) as (body, folder):
 
         def kept() -> ReceiptView:
@@ -68,18 +74,7 @@ async def register(  # noqa: PLR0917 - FastAPI reads a route's parts from its pa
         return await run_in_threadpool(kept)
 
 
-@acts.post(
-    "/import",
-    responses=_UPLOAD_REFUSED,
-    summary="Import a version from a signed file",
-    openapi_extra={
-        "requestBody": {
-            "required": True,
-            "description": "a file that `flyball registry export` wrote",
-            "content": {BUNDLE_TYPE: {"schema": {"type": "string", "format": "binary"}}},
-        }
-    },
-)
+@_upload("/import", "Import a version from a signed file", BUNDLE_TYPE, "a file that `flyball registry export` wrote")
 async def import_file(
     request: Request,
     registry: Registry,
@@ -87,33 +82,33 @@ async def import_file(
     actor: Asking,
     reason: _Reason = "",
 ) -> Versions:
-    """Everything in it is verified before anything is kept. Answers with the versions that are new here."""
+    """Verifies everything before storing anything. Returns the new versions."""
     async with bodies.received(request, BUNDLE_TYPE) as (body, _):
         taken = await run_in_threadpool(lambda: registry.import_file(body, actor=actor, reason=reason))
     return Versions(versions=taken)
 
 
-@acts.post(_NAMED + "sign", responses=_REFUSED, summary="Hand over the signatures of a version")
+@_act(_NAMED + "sign", "Submit the signatures of a version")
 def sign(registry: Registry, name: NameInPath, body: SignBody, actor: Asking) -> ReceiptView:
-    """Both were made where the key is; both are verified here against the trust policy and the files that are kept."""
+    """Verifies both signatures, made on the signer's machine, against the trust policy and the stored files."""
     bundle, release = json.dumps(body.bundle).encode(), json.dumps(body.release).encode()
     return registry.sign(f"{name}@{body.version}", bundle=bundle, release=release, actor=actor, reason=body.reason)
 
 
-@acts.post(_NAMED + "approve", responses=_REFUSED, summary="Approve a version")
+@_act(_NAMED + "approve", "Approve a version")
 def approve(registry: Registry, name: NameInPath, body: ApproveBody, actor: Asking) -> ReceiptView:
-    """Takes an approver's own signature over the release. The author of a version cannot approve it."""
+    """Takes an approver's signature over the release. Authors cannot approve their own versions."""
     ref = f"{name}@{body.version}"
     return registry.approve(ref, signature=body.signature, key=body.key, actor=actor, reason=body.reason)
 
 
-@acts.post(_NAMED + "reject", responses=_REFUSED, summary="Reject a version")
+@_act(_NAMED + "reject", "Reject a version")
 def reject(registry: Registry, name: NameInPath, body: ReasonedBody, actor: Asking) -> ReceiptView:
-    """It is placed nowhere from then on; its author may sign it again once what was wrong is settled."""
+    """It can no longer be promoted, until its author signs it again."""
     return registry.reject(f"{name}@{body.version}", actor=actor, reason=body.reason)
 
 
-@acts.post(_NAMED + "promote", responses=_REFUSED, summary="Place a version in an environment")
+@_act(_NAMED + "promote", "Place a version in an environment")
 def promote(
     registry: Registry,
     name: NameInPath,
@@ -121,7 +116,7 @@ def promote(
     actor: Asking,
     _: Annotated[None, one_of(4, "promotions")],
 ) -> ReceiptView:
-    """Runs the gates first, and answers with what each of them found. With `candidate`, beside what is placed."""
+    """Runs the gates first and returns their results. With `candidate`, the champion stays."""
     tried = None if body.candidate is None else Candidate(body.candidate.share, body.candidate.shadow)
     return registry.promote(
         f"{name}@{body.version}",
@@ -133,31 +128,31 @@ def promote(
     )
 
 
-@acts.post(_NAMED + "rollback", responses=_REFUSED, summary="Put back what was served before")
+@_act(_NAMED + "rollback", "Roll an environment back")
 def rollback(registry: Registry, name: NameInPath, body: RollbackBody, actor: Asking) -> ReceiptView:
-    """One event. Servers keep the version before warm, so that it answers again within a second."""
+    """One event. Servers keep the previous version warm, so that it serves again within a second."""
     return registry.rollback(name, body.environment, actor=actor, reason=body.reason, to=body.to)
 
 
-@acts.post(_NAMED + "alias", responses=_REFUSED, summary="Move an alias")
+@_act(_NAMED + "alias", "Move an alias")
 def alias(registry: Registry, name: NameInPath, body: AliasBody, actor: Asking) -> ReceiptView:
-    """Its history is kept. Names of environments are not aliases: what is placed there is promoted."""
+    """Its history stays. Names of environments cannot be aliases: use promote."""
     return registry.alias(name, body.alias, body.version, actor=actor, reason=body.reason)
 
 
-@acts.post(_NAMED + "revoke", responses=_REFUSED, summary="Take a version back for good")
+@_act(_NAMED + "revoke", "Revoke a version permanently")
 def revoke(registry: Registry, name: NameInPath, body: RevokeBody, actor: Asking) -> ReceiptView:
-    """Nothing serves it again. Where it serves now, `stop` must say that this is meant."""
+    """It never serves again. If it serves now, `stop` is required."""
     return registry.revoke(f"{name}@{body.version}", actor=actor, reason=body.reason, stop=body.stop)
 
 
-@acts.post(_NAMED + "retire", responses=_REFUSED, summary="End a version that nothing serves")
+@_act(_NAMED + "retire", "Retire a version that nothing serves")
 def retire(registry: Registry, name: NameInPath, body: VersionBody, actor: Asking) -> ReceiptView:
     """Its history stays."""
     return registry.retire(f"{name}@{body.version}", actor=actor, reason=body.reason)
 
 
-@acts.post("/nodes/forget", responses=_REFUSED, summary="Forget a server that is gone")
+@_act("/nodes/forget", "Forget a server that is gone")
 def forget(registry: Registry, body: ForgetBody, actor: Asking) -> ReceiptView:
-    """One that was not heard of for five minutes. What it served while it was there stays in the history."""
+    """It must have been silent for five minutes. Its history stays."""
     return registry.forget(body.node, actor=actor, reason=body.reason)

@@ -1,6 +1,6 @@
-"""The admin API as one application: questions and acts, their bounds, their refusals, and the OpenAPI document.
+"""The admin API as one application: reads, acts, limits, problem documents and OpenAPI.
 
-It is given a registry and a keeper of keys; it never touches the data plane.
+It never touches the data plane.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from flyball.control.admin.reads import reads
 from flyball.control.admin.uploads import Uploads
 
 if TYPE_CHECKING:
-    from flyball.control.admin.callers import Keeper
-    from flyball.registry.acts.interface import Acting
+    from flyball.control.admin.lazy_registry import LazyRegistry
+    from flyball.registry.local import LocalRegistry
 
-_SIGN_BYTES_MAX = 6 << 20  # a bundle has 4 MiB at most, and a release stands beside it
+_SIGN_BYTES_MAX = 6 << 20  # a bundle of at most 4 MiB, and a release
 _LARGER: dict[re.Pattern[str], int | None] = {
     re.compile(r"^/v1/registry/[^/]+/sign$"): _SIGN_BYTES_MAX,
     re.compile(r"^/v1/(registry/[^/]+/register|import)$"): None,
 }
-_ABOUT = """Versions of models and decisions: registered, signed, approved, placed, and all that was ever done to them.
+_ABOUT = """Versions of models and decisions: registration, signatures, approvals, placements and their history.
 
-Every request has an API key in `Authorization: Bearer KEY`; its roles decide what it may do. Refusals are
-`application/problem+json` with a stable `code` and, in `next`, what to do now. Every refused act is an event, too.
-Private keys never travel: signers and approvers sign where their key is."""
+Every request needs an API key in `Authorization: Bearer KEY`; its roles decide what it may do. Refusals are
+`application/problem+json` with a stable `code`, and the next step in `next`. Every refused act is an event, too.
+Private keys are never sent: signers and approvers sign on their own machines."""
 
 
-def admin_app(registry: Acting, keeper: Keeper, uploads: Uploads | None = None) -> FastAPI:
-    """The application over a registry. Paths for pages that load code from elsewhere are not there."""
+def admin_app(registry: LocalRegistry | LazyRegistry, uploads: Uploads | None = None) -> FastAPI:
+    """The application for a registry, without FastAPI's pages that load code from other hosts."""
     from flyball import __version__
 
     app = FastAPI(
@@ -44,7 +44,7 @@ def admin_app(registry: Acting, keeper: Keeper, uploads: Uploads | None = None) 
         separate_input_output_schemas=False,
     )  # fmt: skip
     app.state.registry = registry
-    app.state.gatekeeper = Gatekeeper(keeper)
+    app.state.gatekeeper = Gatekeeper(registry)
     app.state.uploads = uploads or Uploads()
     app.include_router(reads)
     app.include_router(acts)
@@ -61,7 +61,7 @@ def _live() -> dict[str, bool]:
 
 
 def _document(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's document with the form of refusals, which no route returns by its type."""
+    """FastAPI's document with the schema of problems, which no route declares."""
     if app.openapi_schema is None:
         document = get_openapi(
             title=app.title, version=app.version, description=app.description, routes=app.routes, tags=app.openapi_tags

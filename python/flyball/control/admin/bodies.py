@@ -1,6 +1,6 @@
-"""What callers send to the admin API, with the limits of every field. Unknown keys are refused.
+"""The request bodies of the admin API, with the limits of every field. Unknown keys are refused.
 
-Must not know what is done with it.
+Must not know what is done with them.
 """
 
 from __future__ import annotations
@@ -11,23 +11,21 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from flyball.documents.names import NAME_PATTERN
 
-Name = Annotated[str, Field(min_length=1, max_length=128, pattern=NAME_PATTERN)]
-Reference = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=128,
-        pattern=NAME_PATTERN,
-        description="a version's number, an alias, or an environment: what is placed there",
-        examples=["7"],
-    ),
-]
+NAME: dict[str, Any] = {"min_length": 1, "max_length": 128, "pattern": NAME_PATTERN}
+"""The limits of a name, in a body, path or query."""
+VERSION: dict[str, Any] = {
+    **NAME,
+    "description": "a version number, an alias, or an environment for the version placed there",
+    "examples": ["7"],
+}
+Name = Annotated[str, Field(**NAME)]
+Reference = Annotated[str, Field(**VERSION)]
 _Why = Annotated[
-    str, Field(max_length=4096, description="why, for whoever reads the history later", examples=["quarterly refit"])
+    str, Field(max_length=4096, description="why, for later readers of the history", examples=["quarterly refit"])
 ]
 _Needed = Annotated[
     str,
-    Field(min_length=1, max_length=4096, description="why; it cannot be left out", examples=["leaks the card's number"]),
+    Field(min_length=1, max_length=4096, description="why; required", examples=["leaks the card's number"]),
 ]
 _Envelope = Annotated[dict[str, Any], Field(description="a DSSE envelope: payload, payloadType and signatures")]
 
@@ -37,7 +35,7 @@ class _Body(BaseModel):
 
 
 class SignBody(_Body):
-    """Signatures over a version's files and over its release, made where the key is."""
+    """Signatures over a version's files and its release, made on the signer's machine."""
 
     version: Reference
     bundle: Annotated[dict[str, Any], Field(description="the OpenSSF Model Signing bundle over the package's files")]
@@ -55,16 +53,16 @@ class ApproveBody(_Body):
 
 
 class ReasonedBody(_Body):
-    """An act about a version that must say why."""
+    """An act about a version that requires a reason."""
 
     version: Reference
     reason: _Needed
 
 
 class RevokeBody(ReasonedBody):
-    """Take a version back."""
+    """Revoke a version."""
 
-    stop: Annotated[bool, Field(description="also where it serves: the name stops there")] = False
+    stop: Annotated[bool, Field(description="revoke it even if it serves; the name stops there")] = False
 
 
 class VersionBody(_Body):
@@ -75,10 +73,10 @@ class VersionBody(_Body):
 
 
 class CandidateBody(_Body):
-    """How a version stands beside the one that is placed: by a share of the requests, or with a copy of each."""
+    """The traffic of a candidate: a share of the requests, or a copy of each."""
 
     share: Annotated[float, Field(ge=0, le=1, description="of the requests, 0 to 1", examples=[0.05])] = 0.0
-    shadow: Annotated[bool, Field(description="it gets a copy of each request, and nobody gets its answers")] = False
+    shadow: Annotated[bool, Field(description="it gets a copy of each request, and its answers are not used")] = False
 
 
 class PromoteBody(_Body):
@@ -88,16 +86,16 @@ class PromoteBody(_Body):
     environment: Annotated[Name, Field(examples=["production"])]
     reason: _Why = ""
     candidate: CandidateBody | None = None
-    break_glass: Annotated[
-        bool, Field(description="pass the gates by; needs a reason, and is told loudly wherever the history is read")
-    ] = False
+    break_glass: Annotated[bool, Field(description="skip the gates; requires a reason, and is marked in the history")] = (
+        False
+    )
 
 
 class RollbackBody(_Body):
-    """Put back what an environment served before."""
+    """Roll an environment back."""
 
     environment: Annotated[Name, Field(examples=["production"])] = "production"
-    to: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="an earlier one; by default the one before")] = None
+    to: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="an earlier version; default: the previous")] = None
     reason: _Why = ""
 
 
@@ -109,8 +107,8 @@ class ForgetBody(_Body):
 
 
 class AliasBody(_Body):
-    """Let an alias lead to a version, or nowhere."""
+    """Point an alias to a version, or remove it."""
 
     alias: Annotated[Name, Field(examples=["champion"])]
-    version: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="null takes the alias away", examples=[7])]
+    version: Annotated[int | None, Field(ge=1, le=2**31 - 1, description="null removes the alias", examples=[7])]
     reason: _Why = ""

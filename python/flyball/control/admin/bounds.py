@@ -1,6 +1,6 @@
-"""Bounds of a request before any route sees it: an id for the log, the size of its body, and how long it may take to come.
+"""Limits of a request before routing: request id, body size, and upload time.
 
-An ASGI layer, because a body must be counted while it is read and an act is logged once, when it is answered. Must not know
+An ASGI layer, because a body must be counted while it is read, and an act is logged once, with its response. Must not know
 routes, keys or the registry.
 """
 
@@ -28,9 +28,9 @@ _ID = re.compile(r"^[A-Za-z0-9._-]{1,64}$")
 
 
 class Bounds:
-    """Wraps the application. `larger` has the paths whose bodies may be larger; none: the route itself counts.
+    """Wraps the application. `larger`: body limits by path; None if the route itself counts.
 
-    `failed` makes the answer to a request whose handler raised what nobody foresaw.
+    `failed` makes the response after an unexpected exception.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Bounds:
         self._app, self._larger, self._failed, self._chunk_wait_s = app, larger, failed, chunk_wait_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -56,7 +56,7 @@ class Bounds:
         async def bounded() -> Message:
             nonlocal left, whole
             if whole:
-                return await receive()  # waits for the caller to hang up, for as long as the answer takes
+                return await receive()  # waits for a disconnect while the response is made
             try:
                 message = await asyncio.wait_for(receive(), self._chunk_wait_s)
             except TimeoutError:
@@ -94,7 +94,7 @@ class Bounds:
 
 
 def _log_request(scope: Scope, request_id: str, status: int, began: float) -> None:
-    """One line for each act, and for each question that was refused."""
+    """Log every act, and every refused read."""
     if scope["method"] in _QUESTIONS and status < 400:
         return
     log(
@@ -110,6 +110,6 @@ def _log_request(scope: Scope, request_id: str, status: int, began: float) -> No
 
 
 def _request_id(told: bytes) -> str:
-    """The caller's own id where it is one, so that its log and ours can be joined."""
+    """The caller's request id if valid, so that both logs can be joined."""
     text = told.decode("latin-1")
     return text if _ID.match(text) else uuid.uuid4().hex

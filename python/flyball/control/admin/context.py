@@ -1,4 +1,4 @@
-"""What every route of the admin API has at hand: the registry, who calls, and how refusals look in the OpenAPI document.
+"""Dependencies of all routes: the registry, the caller, and problems in the OpenAPI document.
 
 Must not know single routes.
 """
@@ -12,74 +12,74 @@ from fastapi import Depends, Path, Request, Security
 from fastapi.security import HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
+from flyball.control.admin.bodies import NAME, VERSION
 from flyball.control.admin.callers import Gatekeeper
 from flyball.control.admin.problems import MEDIA_TYPE
-from flyball.control.admin.uploads import Uploads
-from flyball.documents.names import NAME_PATTERN
-from flyball.errors import OverloadedError
-from flyball.registry.acts.interface import Acting, Actor
+from flyball.control.admin.uploads import Uploads, slot
+from flyball.registry.acts.interface import Actor
+from flyball.registry.local import LocalRegistry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _RETRY_AFTER_S = 10.0
 BEARER = HTTPBearer(
-    auto_error=False, description="an API key, made where the registry is:  flyball registry key add NAME --role ROLE"
+    auto_error=False, description="an API key, made on the registry's machine:  flyball registry key add NAME --role ROLE"
 )
 
 
 class ProblemFault(BaseModel):
-    """One part of a request that cannot be taken."""
+    """One invalid part of a request."""
 
-    path: str = Field(description="where it stands", examples=["body.environment"])
-    found: Any = Field(alias="is", description="what stands there")
-    allowed: str = Field(description="what would be taken")
+    path: str = Field(description="its path", examples=["body.environment"])
+    found: Any = Field(alias="is", description="the value found")
+    allowed: str = Field(description="the allowed values")
 
 
 class Problem(BaseModel):
-    """A refusal, by RFC 9457: what was wrong, its stable code, and what to do next."""
+    """A refusal (RFC 9457): what was wrong, its stable code, and the next step."""
 
     model_config = ConfigDict(extra="forbid")
 
     type: str = Field(
-        description="ends with the code; about:blank where HTTP itself refuses", examples=["urn:flyball:fault:forbidden"]
+        description="ends with the code; about:blank for plain HTTP errors", examples=["urn:flyball:fault:forbidden"]
     )
     title: str = Field(examples=["forbidden"])
     status: int = Field(examples=[403])
     detail: str = Field(examples=["grace may not promote: that needs the role deployer, and the key has approver"])
-    request_id: str = Field(description="under which the server's log knows the request")
+    request_id: str = Field(description="the request's id in the server's log")
     code: str | None = Field(
-        default=None, description="stable; the same that the command line has in --json", examples=["forbidden"]
+        default=None, description="stable; the same as in the command line's --json", examples=["forbidden"]
     )
-    exit_code: int | None = Field(default=None, description="what the command line exits with", examples=[3])
-    reason: str | None = Field(default=None, description="why a signature is not trusted, of the closed list")
-    next: str | None = Field(default=None, description="what to do now")
-    faults: list[ProblemFault] | None = Field(default=None, description="every part of the request that cannot be taken")
+    exit_code: int | None = Field(default=None, description="exit code of the command line", examples=[3])
+    reason: str | None = Field(default=None, description="why a signature is refused, from a closed list")
+    next: str | None = Field(default=None, description="the next step")
+    faults: list[ProblemFault] | None = Field(default=None, description="all invalid parts of the request")
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """How the OpenAPI document shows these refusals, beside those that every route has."""
+    """OpenAPI responses for these statuses, and for those that every route has."""
     shown = {"content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
     return {status: {"description": _MEANINGS[status], **shown} for status in sorted({401, 403, 422, 500, 503, *statuses})}
 
 
 _MEANINGS = {
-    400: "the body is no JSON",
-    401: "no key came with the request, or none that is known",
+    400: "the body is not JSON",
+    401: "the API key is missing or unknown",
     403: "the key's roles do not allow this",
-    404: "there is no such name, version, alias or environment",
-    408: "the body did not come in time",
-    409: "the registry's rules do not allow it as things are, or somebody else changed the name first",
+    404: "unknown name, version, alias or environment",
+    408: "the body was not complete in time",
+    409: "the registry's rules do not allow it now, or the name was changed concurrently",
     413: "the body is too large",
-    415: "the body is of another kind",
-    422: "a field is not as it must be, or what was sent does not verify",
-    500: "a fault of the server; its log has the request's id",
-    503: "the registry's database or its artifacts cannot be reached, or too much is on its way",
+    415: "unsupported media type",
+    422: "a field is invalid, or a signature does not verify",
+    500: "an internal error; the server's log has the request's id",
+    503: "the registry's database or artifacts are unreachable, or too many requests are in progress",
 }
 
 
-def _registry(request: Request) -> Acting:
-    registry: Acting = request.app.state.registry
+def _registry(request: Request) -> LocalRegistry:
+    registry: LocalRegistry = request.app.state.registry
     return registry
 
 
@@ -89,67 +89,52 @@ def _uploads(request: Request) -> Uploads:
 
 
 def admitted(act: str) -> Callable[..., Actor]:
-    """The dependency that gives the actor, if this question is theirs to ask; acts have a route of their own."""
+    """A dependency that authorizes a read and returns the actor; acts use `ActRoute`."""
 
     def admit(request: Request, shown: Annotated[Any, Security(BEARER)]) -> Actor:
-        del shown  # only for the OpenAPI document: the gatekeeper reads the header itself
+        del shown  # only for the OpenAPI document: the gatekeeper reads the header
         return let_in(request, act)
 
     return admit
 
 
 def let_in(request: Request, act: str) -> Actor:
-    """Who asks, if they may."""
+    """Authenticate and authorize the caller."""
     gatekeeper, name = gatekeeper_of(request), name_of(request)
     actor = gatekeeper.known(request.headers.get("authorization"), act, name)
-    request.state.actor = actor.name  # for the log, whatever comes of it
+    request.state.actor = actor.name  # for the log
     gatekeeper.check(actor, act, name)
     return actor
 
 
 def gatekeeper_of(request: Request) -> Gatekeeper:
-    """Who is at the door."""
+    """The application's gatekeeper."""
     gatekeeper: Gatekeeper = request.app.state.gatekeeper
     return gatekeeper
 
 
 def name_of(request: Request) -> str:
-    """The name in the path, as it was sent; empty where there is none."""
+    """The name in the path as sent; empty if there is none."""
     return str(request.path_params.get("name", ""))
 
 
 def may(act: str) -> Any:
-    """For routes that need no actor, only that somebody may."""
+    """A dependency that authorizes, for routes that need no actor."""
     return Depends(admitted(act))
 
 
 def one_of(most: int, what: str) -> Any:
-    """So many at once: long ones must leave threads for those who have to go back quickly."""
+    """A concurrency limit: long requests must leave threads for urgent rollbacks."""
     places = threading.Semaphore(most)
 
     def held() -> Iterator[None]:
-        if not places.acquire(blocking=False):
-            full = OverloadedError(f"{most} {what} are on their way already", next_step="try again in a moment")
-            full.retry_after_s = _RETRY_AFTER_S
-            raise full
-        try:
+        with slot(places, f"{most} {what} are in progress already", _RETRY_AFTER_S):
             yield
-        finally:
-            places.release()
 
     return Depends(held)
 
 
-Registry = Annotated[Acting, Depends(_registry)]
+Registry = Annotated[LocalRegistry, Depends(_registry)]
 Bodies = Annotated[Uploads, Depends(_uploads)]
-NameInPath = Annotated[str, Path(min_length=1, max_length=128, pattern=NAME_PATTERN, examples=["fraud"])]
-VersionInPath = Annotated[
-    str,
-    Path(
-        min_length=1,
-        max_length=128,
-        pattern=NAME_PATTERN,
-        description="a version's number, an alias, or an environment: what is placed there",
-        examples=["7"],
-    ),
-]
+NameInPath = Annotated[str, Path(**NAME, examples=["fraud"])]
+VersionInPath = Annotated[str, Path(**VERSION)]

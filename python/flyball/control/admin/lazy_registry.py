@@ -1,6 +1,6 @@
-"""A registry that is opened by the first request: `flyball serve --admin-listen` starts while the database is away.
+"""A registry opened by the first request, so that `flyball serve --admin-listen` starts without its database.
 
-Must not know what is asked.
+Must not know what is requested.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class LazyRegistry:
-    """Everything that the registry has, once it can be opened; until then each request is told why it cannot."""
+    """Delegates to the registry once it can be opened; until then each request fails with the cause."""
 
     def __init__(self, opening: Callable[[], LocalRegistry]) -> None:
         self._opening = opening
@@ -29,7 +29,7 @@ class LazyRegistry:
         return getattr(self._found, name)
 
     def close(self) -> None:
-        """Give connections back, where there are any."""
+        """Close the registry, if it was opened."""
         with self._lock:
             if self._found is not None:
                 self._found.close()

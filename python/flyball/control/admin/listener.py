@@ -1,6 +1,6 @@
-"""Listens for the admin API: uvicorn in a thread of its own, so that a data plane in the same process never waits for it.
+"""The admin API's listener: uvicorn in its own thread, so that a data plane in this process never waits for it.
 
-Keys travel in headers, so beyond this machine it speaks TLS, unless somebody says that something else does.
+Keys travel in headers, so beyond this machine it requires TLS, unless `--allow-plaintext` is given.
 Must not know what the application does.
 """
 
@@ -30,7 +30,7 @@ _GRACE_S = 10
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen, and how what travels there is kept secret."""
+    """Where to listen, and the TLS files."""
 
     host: str
     port: int
@@ -42,11 +42,11 @@ class Address:
     def read(
         cls, text: str, tls_cert: Path | None = None, tls_key: Path | None = None, *, plain_beyond: bool = False
     ) -> Address:
-        """HOST:PORT, as a person writes it."""
+        """Parse HOST:PORT, and require TLS for addresses beyond this machine."""
         host, _, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
         if not host or not port.isdigit() or int(port) > 65535:
-            raise UsageError(f"{text!r} is no address", next_step="write HOST:PORT, such as 127.0.0.1:8100")
+            raise UsageError(f"{text!r} is not an address", next_step="write HOST:PORT, such as 127.0.0.1:8100")
         if (tls_cert is None) != (tls_key is None):
             raise UsageError("a certificate and its key go together", next_step="give both --tls-cert and --tls-key")
         address = cls(host, int(port), tls_cert, tls_key, plain_beyond)
@@ -59,7 +59,7 @@ class Address:
 
 
 class AdminListener:
-    """A server in a thread. `url` is where it answers once it was started."""
+    """A server in a thread. `url` is its address after `start`."""
 
     def __init__(self, app: FastAPI, address: Address) -> None:
         self._address = address
@@ -69,7 +69,7 @@ class AdminListener:
         self.url = ""
 
     def start(self) -> None:
-        """Binds, and returns once it answers."""
+        """Bind, and return once it answers."""
         address = self._address
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         bound = socket.socket(family)
@@ -98,7 +98,7 @@ class AdminListener:
         return self._thread is not None and self._thread.is_alive()
 
     def stop(self) -> None:
-        """Lets requests in flight finish, for a while."""
+        """Stop after requests in flight, with a limit."""
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(_GRACE_S + 1)
@@ -147,7 +147,7 @@ def _loopback(host: str) -> bool:
 
 
 def _until(done: Callable[[], bool], timeout_s: float) -> bool:
-    """Waits for what uvicorn only shows as a flag."""
+    """Poll a condition: uvicorn offers only a flag."""
     pause = threading.Event()
     for _ in range(int(timeout_s / 0.01)):
         if done():

@@ -1,7 +1,7 @@
-"""Every refusal of the admin API as `application/problem+json` (RFC 9457): one table from our errors to HTTP statuses.
+"""Refusals of the admin API as `application/problem+json` (RFC 9457): one table from errors to HTTP statuses.
 
-A problem has the error's stable code, every fault, and the next step, so that `registry/remote` can raise the very error
-that the registry raised. Must not know routes.
+A problem has the error's stable code, all faults and the next step, so that `registry/remote` can raise the same error. Must
+not know routes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MEDIA_TYPE = "application/problem+json"
 FAULTS_MAX = 64
 _FOUND_CHARACTERS_MAX = 200
 
-# The first class that fits decides, so that children stand before their parents.
+# The first matching class decides, so subclasses precede their parents.
 STATUSES: tuple[tuple[type[FlyballError], int], ...] = (
     (UnauthenticatedError, 401),
     (ForbiddenError, 403),
@@ -58,7 +58,7 @@ STATUSES: tuple[tuple[type[FlyballError], int], ...] = (
     (UnavailableError, 503),
     (DeadlineError, 504),
 )
-# Codes that mean something to HTTP itself, whatever their class.
+# Codes with their own HTTP status, whatever their class.
 CODES: dict[str, int] = {
     "registry_conflict": 409,
     "body_too_large": 413,
@@ -69,7 +69,7 @@ CODES: dict[str, int] = {
 
 
 class TooLargeError(RefusedError):
-    """A body that is larger than its route takes."""
+    """A body above its route's limit."""
 
     code = "body_too_large"
 
@@ -82,7 +82,7 @@ def status_of(error: FlyballError) -> int:
 
 
 def problem_of(error: FlyballError, request_id: str) -> dict[str, Any]:
-    """The document that tells an error; keys that have nothing to say are left out."""
+    """The problem document of an error, without empty keys."""
     status = status_of(error)
     document: dict[str, Any] = {
         "type": f"urn:flyball:fault:{error.code}",
@@ -110,13 +110,13 @@ def _shown(fault: Fault) -> dict[str, object]:
 
 
 def answer_problems(app: FastAPI) -> None:
-    """Makes every exception that leaves a route a problem, FastAPI's and Starlette's own included."""
+    """Answer every exception of a route with a problem, including FastAPI's and Starlette's own."""
     for kind in (FlyballError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _answer)
 
 
 def respond(error: FlyballError, request_id: str) -> JSONResponse:
-    """The answer to a request that ended with an error."""
+    """The response for an error."""
     headers = {"x-request-id": request_id}
     if isinstance(error, UnauthenticatedError):
         headers["www-authenticate"] = 'Bearer realm="flyball"'
@@ -129,7 +129,7 @@ def respond(error: FlyballError, request_id: str) -> JSONResponse:
 
 
 def refusal_of(error: Exception) -> FlyballError | None:
-    """What an exception of ours, of FastAPI or of Starlette refuses; none: HTTP itself says what it means."""
+    """An exception of ours, FastAPI or Starlette as our error; None for plain HTTP errors such as 404."""
     if isinstance(error, FlyballError):
         return error
     if isinstance(error, RequestValidationError):
@@ -140,29 +140,29 @@ def refusal_of(error: Exception) -> FlyballError | None:
 
 
 async def _answer(request: Request, error: Exception) -> JSONResponse:
-    """Registered for the three kinds that `refusal_of` knows."""
+    """The handler for the three classes that `refusal_of` knows."""
     refused, request_id = refusal_of(error), _id_of(request)
     if refused is not None:
         return respond(refused, request_id)
-    assert isinstance(error, HTTPException)  # noqa: S101 - a path or a verb that is not there
+    assert isinstance(error, HTTPException)  # noqa: S101 - an unknown path or method
     document = {
         "type": "about:blank",
         "title": HTTPStatus(error.status_code).phrase,
         "status": error.status_code,
-        "detail": f"{request.method} {request.url.path[:200]} is not offered here",
+        "detail": f"{request.method} {request.url.path[:200]} does not exist",
         "request_id": request_id,
-        "next": "what is offered:  GET /openapi.json",
+        "next": "list all routes:  GET /openapi.json",
     }
     return JSONResponse(document, error.status_code, error.headers, MEDIA_TYPE)
 
 
 def _invalid(error: RequestValidationError) -> FlyballError:
-    """What pydantic says of a body or a query, as faults with their places; all of them at once."""
+    """Pydantic's errors of a body or query, as faults with their paths."""
     if any(found["type"] == "json_invalid" for found in error.errors()):
         return _REFUSALS[400]()
     faults = [Fault(_place(found["loc"]), _found(found.get("input")), found["msg"].lower()) for found in error.errors()]
     return RefusedError(
-        f"{len(faults)} part{'s' * (len(faults) != 1)} of the request cannot be taken",
+        f"the request has {len(faults)} invalid part{'s' * (len(faults) != 1)}",
         code="invalid_request",
         faults=faults,
         next_step="the fields and their limits:  GET /openapi.json",
@@ -170,19 +170,19 @@ def _invalid(error: RequestValidationError) -> FlyballError:
 
 
 _REFUSALS: dict[int, Callable[[], FlyballError]] = {
-    400: lambda: InvalidInputError("the body is no JSON", code="malformed_request", next_step="send one JSON object"),
-    408: lambda: DeadlineError("the body did not come in time", code="body_timeout", next_step="send it again"),
-    413: lambda: TooLargeError("the body is larger than this route takes", next_step="send less in one request"),
+    400: lambda: InvalidInputError("the body is not JSON", code="malformed_request", next_step="send one JSON object"),
+    408: lambda: DeadlineError("the body was not complete in time", code="body_timeout", next_step="send it again"),
+    413: lambda: TooLargeError("the body is larger than this route allows", next_step="send less in one request"),
 }
 
 
 def unforeseen(error: Exception, request_id: str) -> JSONResponse:
-    """A fault of ours: its words go to the log, under the request's id, and not to the caller."""
+    """An internal error: logged under the request's id, hidden from the caller."""
     if isinstance(error, HTTPException) and error.status_code in _REFUSALS:
-        return respond(_REFUSALS[error.status_code](), request_id)  # of a body that nobody had asked for
+        return respond(_REFUSALS[error.status_code](), request_id)  # raised while an unused body was read
     log("ERROR", "admin request failed", request_id=request_id, reason=repr(error)[:2000])
     hidden = FlyballError(
-        "the registry failed at this request", code="unexpected", next_step=f"the server's log has {request_id}"
+        "the registry failed with an internal error", code="unexpected", next_step=f"the server's log has {request_id}"
     )
     return respond(hidden, request_id)
 
@@ -200,7 +200,7 @@ def _place(location: tuple[Any, ...]) -> str:
 
 
 def _found(value: Any) -> Any:
-    """What stood there, as long as it is short: a body may be megabytes."""
+    """The refused value, shortened: a body may be megabytes."""
     if value is None or isinstance(value, bool | int | float):
         return value
     text = value if isinstance(value, str) else json.dumps(value, default=str)

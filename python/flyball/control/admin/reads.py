@@ -1,14 +1,15 @@
-"""The questions of the admin API: what there is, what serves, what served at a moment, and who did what.
+"""The reads of the admin API: names, versions, status, time travel, history, verification.
 
-Each asks the registry one thing; every key may ask, but for the whole log and its proof, which are the auditor's.
+Each makes one call of the registry. Every key may read, except the whole log and its verification, which need an auditor.
 """
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Query
 from fastapi.responses import FileResponse, Response
@@ -42,128 +43,124 @@ from flyball.registry.views import (
 )
 
 PAGE_MAX = 1000
-BUNDLE_TYPE = "application/vnd.flyball.bundle.v1+tar"
 _SEQUENCE_MAX = 2**53
 _NUMBER_MAX = 2**31 - 1
 
+_Handler = TypeVar("_Handler", bound=Callable[..., Any])
+
 reads = APIRouter(prefix="/v1", tags=["questions"])
 
-_Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="at most so many")]
-_OneName = Annotated[str | None, Query(min_length=1, max_length=128, pattern=NAME_PATTERN, description="of one name only")]
+_Limit = Annotated[int, Query(ge=1, le=PAGE_MAX, description="maximum number of results")]
+_OneName = Annotated[str | None, Query(min_length=1, max_length=128, pattern=NAME_PATTERN, description="only this name")]
+
+
+def _question(
+    path: str, summary: str, *statuses: int, act: str = "read", answer: dict[str, Any] | None = None, **more: Any
+) -> Callable[[_Handler], _Handler]:
+    """The decorator of a read; `answer` describes a 200 response that is no JSON model."""
+    responses = problems(*statuses) | ({200: answer} if answer else {})
+    return reads.get(path, responses=responses, dependencies=[may(act)], summary=summary, **more)
 
 
 class Names(BaseModel):
-    """A page of names; the next one is asked for with the last name in `after`."""
+    """A page of names; pass the last name as `after` for the next page."""
 
     names: list[NameView]
 
 
 class Versions(BaseModel):
-    """A page of versions, newest first; the next one is asked for with the last number in `before`."""
+    """A page of versions, newest first; pass the last number as `before` for the next page."""
 
     versions: list[VersionView]
 
 
 class Events(BaseModel):
-    """A page of events, oldest first; the next one is asked for with the last sequence in `after`."""
+    """A page of events, oldest first; pass the last sequence as `after` for the next page."""
 
     events: list[EventView]
 
 
 class Caller(BaseModel):
-    """Whose key it is."""
+    """The owner of the API key."""
 
     name: str = Field(examples=["ada"])
     roles: list[str] = Field(examples=[["deployer"]])
 
 
-@reads.get("/whoami", responses=problems(), summary="Whose key this is, and what it allows")
+@reads.get("/whoami", responses=problems(), summary="The owner and roles of the API key")
 def whoami(actor: Annotated[Actor, Depends(admitted("read"))]) -> Caller:
-    """The first thing to ask with a new key."""
+    """Use it to test a new key."""
     return Caller(name=actor.name, roles=sorted(actor.roles))
 
 
-@reads.get("/head", responses=problems(), dependencies=[may("read")], summary="The last event")
+@_question("/head", "The last event")
 def head(registry: Registry) -> Head:
-    """Keep it elsewhere: whoever has it can tell later whether the log was changed or cut off."""
+    """Store it elsewhere, to detect later whether the log was changed or truncated."""
     return registry.head()
 
 
-@reads.get("/registry", responses=problems(), dependencies=[may("read")], summary="The names that there are")
+@_question("/registry", "All names")
 def names(
     registry: Registry,
-    after: Annotated[str | None, Query(max_length=128, pattern=NAME_PATTERN, description="names behind this one")] = None,
+    after: Annotated[str | None, Query(max_length=128, pattern=NAME_PATTERN, description="names after this one")] = None,
     limit: _Limit = 100,
 ) -> Names:
-    """Each with its newest version and with what is placed where, in the order of their names."""
+    """Each with its newest version and placements, sorted by name."""
     return Names(names=registry.names(after=after, limit=limit))
 
 
-@reads.get("/registry/{name}", responses=problems(404), dependencies=[may("read")], summary="The versions of a name")
+@_question("/registry/{name}", "The versions of a name", 404)
 def versions(
     registry: Registry,
     name: NameInPath,
     before: Annotated[int | None, Query(ge=1, le=_NUMBER_MAX, description="older than this number")] = None,
     limit: _Limit = 100,
 ) -> Versions:
-    """Newest first, with their state, who signed and who approved."""
+    """Newest first, with state, signer and approvals."""
     return Versions(versions=registry.versions(name, before=before, limit=limit))
 
 
-def _documents() -> dict[int | str, dict[str, Any]]:
-    """A signed document is answered as its bytes are: the schema says no more than that it is an object."""
-    shown = {"description": "the document", "content": {"application/json": {"schema": {"type": "object"}}}}
-    return {200: shown, **problems(404)}
-
-
+# A signed document is answered as its exact bytes, so the schema says only that it is an object.
+_DOCUMENT: Any = {
+    "answer": {"description": "the document", "content": {"application/json": {"schema": {"type": "object"}}}},
+    "response_class": Response,
+}
 _VERSION = "/registry/{name}/versions/{version}"
 
 
-@reads.get(_VERSION, responses=problems(404), dependencies=[may("read")], summary="One version")
+@_question(_VERSION, "One version", 404)
 def version(registry: Registry, name: NameInPath, version: VersionInPath) -> VersionDetail:
-    """With its card, its files and their digests: everything that a signer or an approver should look at."""
+    """With its card, files and digests: everything that a signer or approver should review."""
     return registry.show(f"{name}@{version}")
 
 
-@reads.get(
-    _VERSION + "/release",
-    responses=_documents(),
-    dependencies=[may("read")],
-    response_class=Response,
-    summary="The release statement of a version",
-)
+@_question(_VERSION + "/release", "The release statement of a version", 404, **_DOCUMENT)
 def release(registry: Registry, name: NameInPath, version: VersionInPath) -> Response:
-    """A DSSE envelope. Approvers sign its payload where their key is, and send the signature to `approve`."""
+    """A DSSE envelope. Approvers sign its payload on their own machine, and send the signature to `approve`."""
     return Response(registry.release(f"{name}@{version}"), media_type="application/json")
 
 
-@reads.get(_VERSION + "/statement", responses=problems(404), dependencies=[may("read")], summary="What a release must say")
+@_question(_VERSION + "/statement", "The required content of a release", 404)
 def statement(registry: Registry, name: NameInPath, version: VersionInPath) -> StatementView:
-    """For signers: they add where and how long it may serve, and sign where their key is."""
+    """For signers: they add environments and validity, and sign on their own machine."""
     return registry.statement(f"{name}@{version}")
 
 
-@reads.get(
-    _VERSION + "/bundle",
-    responses=_documents(),
-    dependencies=[may("read")],
-    response_class=Response,
-    summary="The signature over a version's files",
-)
+@_question(_VERSION + "/bundle", "The signature over a version's files", 404, **_DOCUMENT)
 def bundle(registry: Registry, name: NameInPath, version: VersionInPath) -> Response:
-    """An OpenSSF Model Signing bundle, which the public `model-signing` tool reads, too."""
+    """An OpenSSF Model Signing bundle, which the public `model-signing` tool verifies, too."""
     return Response(registry.bundle(f"{name}@{version}"), media_type="application/json")
 
 
-@reads.get(
+@_question(
     _VERSION + "/package",
-    responses={200: {"description": "the files", "content": {tar.MEDIA_TYPE: {}}}, **problems(404)},
-    dependencies=[may("read")],
+    "The files of a version",
+    404,
+    answer={"description": "the files", "content": {tar.MEDIA_TYPE: {}}},
     response_class=FileResponse,
-    summary="The files of a version",
 )
 def package(registry: Registry, bodies: Bodies, name: NameInPath, version: VersionInPath) -> FileResponse:
-    """A plain tar, without owners and times; `flyball registry fetch` verifies every byte of it."""
+    """A plain tar without owners and times; `flyball registry fetch` verifies every byte."""
     made = tempfile.TemporaryDirectory(prefix=PREFIX, dir=bodies.folder)
     out = Path(made.name, "package.tar")
     try:
@@ -176,53 +173,51 @@ def package(registry: Registry, bodies: Bodies, name: NameInPath, version: Versi
     return FileResponse(out, media_type=tar.MEDIA_TYPE, background=BackgroundTask(made.cleanup))
 
 
-@reads.get("/registry/{name}/history", responses=problems(404), dependencies=[may("read")], summary="Who did what, and why")
+@_question("/registry/{name}/history", "The history of a name", 404)
 def history(
     registry: Registry,
     name: NameInPath,
-    after: Annotated[int, Query(ge=0, le=_SEQUENCE_MAX, description="events behind this sequence number")] = 0,
+    after: Annotated[int, Query(ge=0, le=_SEQUENCE_MAX, description="events after this sequence number")] = 0,
     limit: _Limit = PAGE_MAX,
 ) -> Events:
-    """Every event of a name, refused acts included."""
+    """Every event of a name, including refused acts."""
     return Events(events=registry.history(name, after=after, limit=limit))
 
 
-@reads.get("/events", responses=problems(), dependencies=[may("events")], summary="The whole log")
+@_question("/events", "The whole log", act="events")
 def events(
     registry: Registry,
-    after: Annotated[int, Query(ge=0, le=_SEQUENCE_MAX, description="events behind this sequence number")] = 0,
+    after: Annotated[int, Query(ge=0, le=_SEQUENCE_MAX, description="events after this sequence number")] = 0,
     limit: _Limit = PAGE_MAX,
 ) -> Events:
-    """Every event of every name, those about keys and snapshots included. For auditors."""
+    """Every event of every name, including keys and snapshots. For auditors."""
     return Events(events=registry.history(None, after=after, limit=limit))
 
 
-@reads.get("/at", responses=problems(404), dependencies=[may("read")], summary="What served at a moment")
+@_question("/at", "What served at a time", 404)
 def at(
     registry: Registry,
     time: Annotated[
         datetime | None,
-        Query(description="RFC 3339, without a zone UTC; by default now", examples=["2026-03-01T12:00:00Z"]),
+        Query(description="RFC 3339, UTC without a zone; by default now", examples=["2026-03-01T12:00:00Z"]),
     ] = None,
     name: _OneName = None,
 ) -> MomentView:
-    """Which version served where, who had placed it there and why, and who had approved it."""
+    """Placements with actor, reason and approvals at that time."""
     return registry.at(time, name)
 
 
-@reads.get("/status", responses=problems(404), dependencies=[may("read")], summary="Where everything stands")
+@_question("/status", "The current status", 404)
 def status(registry: Registry, name: _OneName = None) -> StatusView:
-    """What is placed where, what the servers say that they serve, and which versions wait for people."""
+    """Placements, servers' reports, and versions that wait for a signature or approvals."""
     return registry.status(name)
 
 
-@reads.get(
-    "/verify", responses=problems(), dependencies=[may("verify")], summary="Whether the registry is as it was written"
-)
+@_question("/verify", "Verify the registry", act="verify")
 def verify(
     registry: Registry,
     _: Annotated[None, one_of(2, "checks of the whole log")],
-    quick: Annotated[bool, Query(description="ask only whether the artifacts are there, and do not read them")] = False,
+    quick: Annotated[bool, Query(description="check only that artifacts exist, without reading them")] = False,
 ) -> VerifiedView:
-    """Checks every link of the chain, every table against the events, and every artifact's bytes. For auditors."""
+    """Checks every link of the chain, every table against the events, and every artifact. For auditors."""
     return registry.verify(quick=quick)

@@ -1,1 +1,1 @@
-"""The server's configuration: what the user may write, checked, with every fault told at once."""
+"""The server's configuration and its callers' file."""

@@ -1,7 +1,7 @@
-"""`CallersFile`: who may call a server, by what they are known, and how much they may ask.
+"""`CallersFile`: a server's callers, their credentials, rights and limits.
 
-What the file may say is checked by `crates/server`. Keys are kept as SHA-256 only: a key is 32 random bytes, so there is
-nothing to guess and a slow hash would protect nothing. Must not know how the file reaches the server.
+`crates/server` validates the file. Only SHA-256 hashes of keys are stored: a key is 32 random bytes, so nothing can be
+guessed and a slow hash would protect nothing. Must not know how the file reaches the server.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ ANONYMOUS = "anonymous"
 
 
 class Caller(BaseModel):
-    """One caller: known by any of its keys, certificate names or Unix users. It may do what `may` says, and nothing else.
+    """One caller: identified by its keys, certificate names or Unix users; `may` lists all its rights.
 
-    `anonymous` stands for those who are not known, and has none of these marks.
+    `anonymous` stands for unknown callers and has no credentials.
     """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
@@ -42,7 +42,7 @@ class Caller(BaseModel):
 
 
 class CallersFile(BaseModel):
-    """The whole file. Each name, key, certificate name and user leads to one caller."""
+    """The whole file. Names, keys, certificate names and users are unique."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -50,13 +50,13 @@ class CallersFile(BaseModel):
 
 
 def new_key() -> tuple[str, str]:
-    """A fresh API key and what is kept of it."""
+    """A new API key, and its SHA-256."""
     key = "fb_" + secrets.token_urlsafe(32)
     return key, hashlib.sha256(key.encode()).hexdigest()
 
 
 def read_callers(path: Path) -> CallersFile:
-    """Read the file; every fault is told at once."""
+    """Read the file; reports all faults at once."""
     try:
         return _checked(path.read_bytes(), path)
     except OSError as error:
@@ -64,7 +64,7 @@ def read_callers(path: Path) -> CallersFile:
 
 
 def checked(document: Any, path: Path) -> CallersFile:
-    """A document that follows every rule, or all of its faults."""
+    """Validate a document; raises with all faults."""
     return _checked(json.dumps(document).encode(), path)
 
 
@@ -74,7 +74,7 @@ def _checked(data: bytes, path: Path) -> CallersFile:
 
 
 def write_callers(path: Path, callers: CallersFile) -> None:
-    """Replace the file in one step, so that a server never reads half of it; a new one is its owner's alone."""
+    """Replace the file atomically, so that a server never reads half of it; a new file has mode 0600."""
     document = {"callers": [caller.model_dump(exclude_defaults=True) for caller in callers.callers]}
     mode = 0o600
     with contextlib.suppress(FileNotFoundError):

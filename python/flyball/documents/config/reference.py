@@ -1,4 +1,4 @@
-"""Renders docs/reference/server-config.md from the model, so that the page cannot fall behind.
+"""Renders docs/reference/server-config.md from the model.
 
 Run:  python -m flyball.documents.config.reference > docs/reference/server-config.md
 """

@@ -1,7 +1,7 @@
-"""`ServerConfig`: the one document that starts a data plane. What it may say is checked by `crates/server`.
+"""`ServerConfig`: the configuration of a data plane, validated by `crates/server`.
 
-Each field carries its unit, default and limit in words; `reference.py` renders them, and tests hold the page to this model
-and to the server. Must not know how the document reaches the server.
+Each field states its unit, default and limit; `reference.py` renders them, and tests compare the page with this model and
+the server. Must not know how the document reaches the server.
 """
 
 from __future__ import annotations
@@ -21,6 +21,14 @@ def _setting(default: object, unit: str, limit: str, description: str) -> Any:
     return Field(default, description=description, json_schema_extra={"unit": unit, "limit": limit})
 
 
+def _path(description: str) -> Any:
+    return _setting(None, "path", "a path or `null`", description)
+
+
+def _switch(description: str) -> Any:
+    return _setting(False, "switch", "`true` or `false`", description)
+
+
 class ServerConfig(BaseModel):
     """The configuration of `flyball serve` and `flyballd`, as JSON. Unknown keys are errors."""
 
@@ -32,18 +40,12 @@ class ServerConfig(BaseModel):
         "1 to 16 of `host:port`, `tls://host:port` or `unix:/path`",
         "Addresses to listen on, 1 to 16; HTTP/1.1, HTTP/2 and gRPC share each of them.",
     )
-    tls_cert: str | None = _setting(
-        None,
-        "path",
-        "a path or `null`",
-        "PEM file of the server's certificate and its intermediate certificates; read again when it changes.",
+    tls_cert: str | None = _path(
+        "PEM file of the server's certificate and its intermediate certificates; read again when it changes."
     )
-    tls_key: str | None = _setting(None, "path", "a path or `null`", "PEM file of the certificate's private key.")
-    tls_client_ca: str | None = _setting(
-        None,
-        "path",
-        "a path or `null`",
-        "PEM file of authorities; every TLS client must then show a certificate of one of them.",
+    tls_key: str | None = _path("PEM file of the certificate's private key.")
+    tls_client_ca: str | None = _path(
+        "PEM file of authorities; every TLS client must then show a certificate of one of them."
     )
     unix_mode: str = _setting("0600", "octal", "three octal digits", "Mode of the sockets of unix: addresses.")
     unix_owner: str | None = _setting(
@@ -52,11 +54,8 @@ class ServerConfig(BaseModel):
         "`user` or `user:group` or `null`",
         "Owner of the sockets of unix: addresses, names or numbers; null for the server's own user.",
     )
-    callers: str | None = _setting(
-        None,
-        "path",
-        "a path or `null`",
-        "JSON file of callers and their rights (`flyball caller` writes it); read again when it changes.",
+    callers: str | None = _path(
+        "JSON file of callers and their rights (`flyball caller` writes it); read again when it changes."
     )
     hosts: list[str] = _setting(
         [],
@@ -113,18 +112,12 @@ class ServerConfig(BaseModel):
         "67108864 to 9007199254740991 or `null`",
         "Memory for loading and probing a model in its own process; null for the rest of memory_bytes_max.",
     )
-    mlock: bool = _setting(
-        False,
-        "switch",
-        "`true` or `false`",
+    mlock: bool = _switch(
         "Keep the server's memory from being swapped out. Needs a privilege (`flyball doctor` shows "
-        "whether it is granted); without it the server does not start.",
+        "whether it is granted); without it the server does not start."
     )
-    ort_path: str | None = _setting(
-        None,
-        "path",
-        "a path or `null`",
-        "ONNX Runtime's shared library; null to find it (ORT_DYLIB_PATH, or the installed package's).",
+    ort_path: str | None = _path(
+        "ONNX Runtime's shared library; null to find it (ORT_DYLIB_PATH, or the installed package's)."
     )
     body_bytes_max: int = _setting(
         64 << 20, "bytes", "1024 to 2147483647", "Largest request body; a larger one is refused with 413."
@@ -172,26 +165,17 @@ class ServerConfig(BaseModel):
     grace_ms: int = _setting(
         30_000, "ms", "0 to 3600000", "Time for requests in flight during a drain, before their connections are closed."
     )
-    trust_root: str | None = _setting(
-        None,
-        "path",
-        "a path or `null`",
+    trust_root: str | None = _path(
         "PEM file of the root keys that may sign the trust policy; without one the server starts only if "
-        '`unsigned` is "allow".',
+        '`unsigned` is "allow".'
     )
-    trust_policy: str | None = _setting(
-        None,
-        "path",
-        "a path or `null`",
-        "The trust policy that a key of `trust_root` signed (`flyball trust`); read again when it changes.",
+    trust_policy: str | None = _path(
+        "The trust policy that a key of `trust_root` signed (`flyball trust`); read again when it changes."
     )
-    state_folder: str | None = _setting(
-        None,
-        "path",
-        "a path or `null`",
+    state_folder: str | None = _path(
         "Folder for the anti-rollback state: the last accepted serial of the trust policy and generation "
         "of the signed snapshot, so that older ones are refused after a restart; null for "
-        "`<trust_policy>.state`.",
+        "`<trust_policy>.state`."
     )
     environment: str = _setting(
         "production",
@@ -208,27 +192,14 @@ class ServerConfig(BaseModel):
     previous_kept: int = _setting(
         1, "deployments", "0 to 3", "Replaced deployments of each name that stay loaded, so that a rollback loads nothing."
     )
-    watch_snapshot: bool = _setting(
-        False, "switch", "`true` or `false`", "Apply the snapshot again whenever its index changes on disk."
+    watch_snapshot: bool = _switch("Apply the snapshot again whenever its index changes on disk.")
+    allow_model_control: bool = _switch("Let clients load and unload models.")
+    allow_shared_memory: bool = _switch("Let clients pass tensors in shared memory of this machine.")
+    features_folder: str | None = _path(
+        "Folder that keeps feature windows across restarts; null for memory only. Not opened with `offline`."
     )
-    allow_model_control: bool = _setting(False, "switch", "`true` or `false`", "Let clients load and unload models.")
-    allow_shared_memory: bool = _setting(
-        False,
-        "switch",
-        "`true` or `false`",
-        "Let clients pass tensors in shared memory of this machine.",
-    )
-    features_folder: str | None = _setting(
-        None,
-        "path",
-        "a path or `null`",
-        "Folder that keeps feature windows across restarts; null for memory only. Not opened with `offline`.",
-    )
-    journal_folder: str | None = _setting(
-        None,
-        "path",
-        "a path or `null`",
-        "Folder of the decision journal; null records nothing. One server writes to it. Not opened with `offline`.",
+    journal_folder: str | None = _path(
+        "Folder of the decision journal; null records nothing. One server writes to it. Not opened with `offline`."
     )
     journal_sync_ms: int = _setting(200, "ms", "10 to 10000", "Maximum fsync delay for buffered records.")
     journal_loss_ms_max: int = _setting(
@@ -247,11 +218,8 @@ class ServerConfig(BaseModel):
         3600, "s", "1 to 604800", "A segment of the journal is sealed, and the next one begun, at this age."
     )
     journal_checkpoint_s: int = _setting(60, "s", "1 to 3600", "Interval of signed checkpoints, also without new decisions.")
-    journal_key: str | None = _setting(
-        None,
-        "path",
-        "a path or `null`",
-        "File of the key that signs checkpoints, 64 hex digits; null for one created in the folder.",
+    journal_key: str | None = _path(
+        "File of the key that signs checkpoints, 64 hex digits; null for one created in the folder."
     )
     journal_kek: str | None = _setting(
         None,
@@ -260,12 +228,7 @@ class ServerConfig(BaseModel):
         "Location of the key-encryption key for subjects' keys, 64 hex digits: a file that others cannot "
         "read, a variable, or a program's output within 10 s; null for one created in the folder.",
     )
-    offline: bool = _setting(
-        False,
-        "switch",
-        "`true` or `false`",
-        "Rows come from files: nothing is looked up or counted, and rows may contain feature values.",
-    )
+    offline: bool = _switch("Rows come from files: nothing is looked up or counted, and rows may contain feature values.")
     cors_origins: list[str] = _setting(
         [],
         "origin",
@@ -284,7 +247,7 @@ class ServerConfig(BaseModel):
 
 
 def read_server_config(path: Path) -> ServerConfig:
-    """Read a JSON file; every fault is told at once."""
+    """Read a JSON file; reports all faults at once."""
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -294,7 +257,7 @@ def read_server_config(path: Path) -> ServerConfig:
 
 
 def refuse_faults(kind: Literal["server", "callers"], data: bytes, what: str, next_step: str) -> None:
-    """Raise with all faults of a document, where it has any."""
+    """Raise with all faults of a document, if any."""
     faults = check_config(kind, data)
     if [fault.path for fault in faults] == [""]:
         raise ConfigRefusedError(f"{what} is not JSON: {faults[0].found}", faults=faults, next_step=next_step)

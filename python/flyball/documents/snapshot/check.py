@@ -1,4 +1,4 @@
-"""Finds all faults of a snapshot document at once, by the server's own check. Must not touch files."""
+"""Validates snapshot documents with the server's own check. Must not touch files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MODELS: dict[str, type[Index | Deployment]] = {"index": Index, "deployment": De
 
 
 def check(kind: Literal["index", "deployment", "terms"], document: bytes | object) -> list[Fault]:
-    """All faults of a document, sorted by path; an empty list means that it is good."""
+    """All faults of a document, sorted by path; empty if it is valid."""
     return check_snapshot(kind, document if isinstance(document, bytes) else json.dumps(document).encode())
 
 
@@ -25,7 +25,7 @@ def parse(kind: Literal["index"], document: bytes) -> Index: ...
 @overload
 def parse(kind: Literal["deployment"], document: bytes) -> Deployment: ...
 def parse(kind: Literal["index", "deployment"], document: bytes) -> Index | Deployment:
-    """The checked document; raises with all of its faults."""
+    """Validate and parse a document; raises with all faults."""
     faults = check(kind, document)
     if faults:
         count = f"{len(faults)} fault{'s' * (len(faults) != 1)}"

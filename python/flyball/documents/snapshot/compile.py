@@ -1,6 +1,6 @@
-"""The compiler: model files in, a snapshot out. Each model is one deployment; a lone file is its version "1".
+"""Compiles model files to a snapshot. Each model is one deployment; a single file is its version "1".
 
-Digests come from the native side, which also follows references to external data.
+The native side computes digests and follows references to external data.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ VERSION = "1"
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
-    """A model file and the name to serve it under, with what only this model has."""
+    """A model to serve: name, files of its versions, and its own terms."""
 
     name: str
     path: Path | None
     """None: a decision without a model."""
     version: str = VERSION
     older: Mapping[str, Path] = field(default_factory=dict)
-    """Further versions, for callers who name one."""
+    """Older versions, for requests that name one."""
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
     terms: Terms | None = None
-    """Instead of those for all models."""
+    """Replaces the terms for all models."""
     decision: Mapping[str, object] | None = None
-    """What is decided with its versions, as `flyball.decision.spec` compiles it; none: they are served as they are."""
+    """The compiled decision that uses its versions; None for a plain model."""
 
     @property
     def files(self) -> dict[str, Path]:
@@ -50,10 +50,10 @@ class ModelSource:
 
     @classmethod
     def from_argument(cls, text: str) -> ModelSource:
-        """Read `PATH`, which is named after its stem, or `NAME=PATH`. A file that exists wins over the second reading."""
+        """Parse `PATH`, named by its stem, or `NAME=PATH`. An existing file with `=` in its path counts as PATH."""
         name, equals, path = text.partition("=")
         if equals and not path and not Path(text).exists():
-            raise UsageError(f"{text!r} names no file after the '='", next_step=f"write  {name or 'NAME'}=PATH")
+            raise UsageError(f"{text!r} has no path after the '='", next_step=f"write  {name or 'NAME'}=PATH")
         if not equals or Path(text).exists() or not is_name(name):
             name, path = Path(text).stem, text
         if not is_name(name):
@@ -72,9 +72,9 @@ def compile_models(
     place: Place | None = None,
     read: Read | None = None,
 ) -> Bundle:
-    """Compile models to a snapshot. `place` gives the path that a document states for a model's name and file.
+    """Compile models to a snapshot. `place` returns the path for a document, by default the file's absolute path.
 
-    By default it is the file's absolute one. `read` gives a file's digests to those who have them already.
+    `read` returns a file's digests, for callers that have computed them already.
     """
     models = [ModelSource.from_argument(source) if isinstance(source, str) else source for source in sources]
     _refuse_duplicates(models)
@@ -82,7 +82,7 @@ def compile_models(
         canonical(_deployment(model, model.terms or terms or Terms(), place, read or model_files)) for model in models
     ]
     for document in documents:
-        parse("deployment", document)  # terms may be sound each by itself and not together
+        parse("deployment", document)  # terms may be valid one by one and conflict together
     entries = [
         {"name": model.name, "digest": digest_of(document)} for model, document in zip(models, documents, strict=True)
     ]

@@ -1,7 +1,6 @@
-"""The Snapshot's documents as typed values: one index, and one document for each deployment.
+"""The Snapshot's documents as types: one index, and one document per deployment, with defaults.
 
-They have the defaults that compilers write and readers see. What a document may say is checked by `crates/core`
-(`flyball.documents.snapshot.check`), and described in docs/reference/snapshot.schema.json.
+`crates/core` validates documents (`flyball.documents.snapshot.check`); docs/reference/snapshot.schema.json describes them.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 FORMAT = 1
-"""Readers refuse keys that they do not know, so a new key needs a new number."""
+"""Readers refuse unknown keys, so a new key needs a new number."""
 
 TIME_MS_MAX = 600_000
 LABELS_MAX = 65_536
@@ -24,7 +23,7 @@ class _Part(BaseModel):
 
 
 class IndexEntry(_Part):
-    """Points from a deployment's name to the digest of its document's exact bytes."""
+    """A deployment's name, and the digest of its document's exact bytes."""
 
     name: str
     digest: str
@@ -38,7 +37,7 @@ class Checkpoint(_Part):
 
 
 class Index(_Part):
-    """All deployments of a snapshot, by digest, and where they come from."""
+    """All deployments of a snapshot by digest, and the registry's checkpoint."""
 
     format: int
     generation: int
@@ -48,14 +47,14 @@ class Index(_Part):
 
 
 class ExternalFile(_Part):
-    """A file in the model's folder that holds some of its weights."""
+    """A file of external weights in the model's folder."""
 
     name: str
     digest: str
 
 
 class Artifact(_Part):
-    """A model's bytes, by path and digest."""
+    """A model file, by path and digest."""
 
     path: str
     digest: str
@@ -70,13 +69,13 @@ class ModelVersion(_Part):
 
 
 class Route(_Part):
-    """Which version answers a request that names none."""
+    """The version for requests that name none."""
 
     version: str
 
 
 class Limits(_Part):
-    """Bounds on what one deployment may take."""
+    """Resource limits of one deployment."""
 
     in_flight_max: int = 1024
     batch_rows_max: int = 64
@@ -87,7 +86,7 @@ class Limits(_Part):
 
 
 class Slo(_Part):
-    """What the deployment promises to callers who ask for nothing themselves."""
+    """Defaults for requests without their own deadline."""
 
     deadline_ms: int | None = None
 
@@ -100,7 +99,7 @@ class BatchWait(_Part):
 
 
 class Terms(_Part):
-    """What a deployment says beside its versions: what the compiler is told for all of its models."""
+    """A deployment's limits, deadline and batching."""
 
     limits: Limits = Limits()
     slo: Slo = Slo()
@@ -108,7 +107,7 @@ class Terms(_Part):
 
 
 class Package(_Part):
-    """A folder of files that is signed as a whole. Every model of a signed deployment lies in one."""
+    """A signed folder. Every model of a signed deployment is in one."""
 
     name: str
     version: int
@@ -117,7 +116,7 @@ class Package(_Part):
 
 
 class Signed(_Part):
-    """A version of a registry, with what its signers and approvers said about it."""
+    """A registry version with its packages, signatures and release."""
 
     name: str
     version: int
@@ -126,7 +125,7 @@ class Signed(_Part):
 
 
 class Candidate(_Part):
-    """A version that is to replace the deployment's, tried on some of its requests."""
+    """A version tried beside the deployment's, on some of its requests."""
 
     share: float
     shadow: bool
@@ -136,7 +135,7 @@ class Candidate(_Part):
 
 
 class Deployment(Terms):
-    """One deployment: its versions and their terms, what is decided with them, who signed it, and what is tried beside."""
+    """One deployment: versions, terms, decision, signatures and candidate."""
 
     format: int
     name: str

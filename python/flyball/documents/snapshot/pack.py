@@ -1,6 +1,6 @@
-"""A snapshot with its models in one folder, which may be moved: copies of the files, and paths relative to the index.
+"""Packs a snapshot with copies of its models into one movable folder, with relative paths.
 
-Files that are there already are kept, so that packing again into a folder that a server reads costs no copy.
+Existing files are kept, so that packing again into a folder that a server reads copies nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FOLDER_DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A file to bring into the folder, as it was when its model was compiled; `beside`: a file of the model's weights."""
+    """A file to copy, with its digest at compile time; `beside`: a file of external weights."""
 
     model: Path
     target: Path
@@ -50,7 +50,7 @@ def pack_models(
     terms: Terms | None = None,
     read: Read | None = None,
 ) -> Bundle:
-    """Compile models, copy them to FOLDER/models and write the snapshot beside; nothing is written if one is refused."""
+    """Compile models, copy them to FOLDER/models and write the snapshot; a refused model stops before any write."""
     copies: list[_Copy] = []
 
     def place(name: str, path: Path, files: ModelFiles) -> str:
@@ -70,7 +70,7 @@ def pack_models(
 
 
 def _home(files: ModelFiles) -> str:
-    """The model's folder: one for each set of bytes, since weights may change while the file that names them does not."""
+    """The model's folder, by the digest of all its files: weights may change while the graph does not."""
     digest = files.digest
     if files.external_data:
         digest = digest_of("\n".join([digest, *(item.digest for item in files.external_data)]).encode())
@@ -78,7 +78,7 @@ def _home(files: ModelFiles) -> str:
 
 
 def _bring(copy: _Copy) -> None:
-    """Copy beside, check, rename: what has the name is whole, and is what was compiled."""
+    """Copy to a temporary file, verify, rename: the target is complete and unchanged since compilation."""
     if copy.target.is_file() and copy.target.stat().st_size == copy.size_bytes and _digest(copy.target) == copy.digest:
         return
     copy.target.parent.mkdir(parents=True, exist_ok=True)

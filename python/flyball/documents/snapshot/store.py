@@ -1,6 +1,6 @@
-"""A snapshot's bytes: as a bundle in memory, and as an index with one file for each deployment on disk.
+"""A snapshot's bytes: a bundle in memory; on disk an index and one file per deployment.
 
-Bytes are kept as they were read: a deployment's digest is over its exact bytes, so nothing here writes a document anew.
+A deployment's digest covers its exact bytes, so documents are never re-encoded here.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Bundle:
     index: bytes
     documents: tuple[bytes, ...]
     base: Path = Path()
-    """What relative paths in the documents are relative to: the folder of the index, or the working directory."""
+    """The base of relative paths in documents: the index's folder, or the working directory."""
     signature: bytes | None = None
-    """A DSSE envelope over the index's exact bytes, by a key that may publish."""
+    """A DSSE envelope over the index's exact bytes, by a publisher's key."""
     file: Path | None = None
-    """The index's file, where it was read from one: a server that watches its snapshot looks there."""
+    """The index's file, if it was read from one: a server may watch it."""
 
     def to_bytes(self) -> bytes:
-        """The form that crosses into the native side."""
+        """The JSON for the native side."""
         parts = {
             "index": _text(self.index),
             "documents": [_text(document) for document in self.documents],
@@ -48,15 +48,15 @@ class Bundle:
         return json.dumps(parts).encode()
 
     def parsed_index(self) -> Index:
-        """The index; raises with all of its faults."""
+        """The parsed index; raises with all faults."""
         return parse("index", self.index)
 
     def deployments(self) -> list[Deployment]:
-        """Every deployment; raises with the faults of the first bad one."""
+        """All parsed deployments; raises with the faults of the first invalid one."""
         return [parse("deployment", document) for document in self.documents]
 
     def faults(self) -> list[Fault]:
-        """All faults of all documents, and digests of the index that no document has."""
+        """All faults of all documents, and index entries without a document."""
         faults = check("index", self.index)
         for document in self.documents:
             faults += check("deployment", document)
@@ -65,21 +65,21 @@ class Bundle:
             for place, entry in enumerate(self.parsed_index().deployments):
                 if entry.digest not in present:
                     path = f"deployments[{place}].digest"
-                    faults.append(Fault(path, entry.digest, "the digest of a document that is there"))
+                    faults.append(Fault(path, entry.digest, "the digest of an existing document"))
         return faults
 
     def write(self, folder: Path) -> Path:
         """Write FOLDER/index.json, its signature and FOLDER/deployments/<hex>.json.
 
-        The index comes last: it never points at nothing, and who watches it finds its signature there already. Where a
-        process ends between the two, servers that start take the index that the signature holds.
+        The index is written last, so that its documents and signature exist when a watching server sees it. After a crash
+        between the two, starting servers use the index inside the signature.
         """
         documents, index, signature = folder / "deployments", folder / "index.json", folder / SIGNATURE_FILE
         with writing_to(folder):
             documents.mkdir(parents=True, exist_ok=True)
             for document in self.documents:
                 path = documents / f"{_hex(digest_of(document))}.json"
-                # What is there already need not be brought to the disk again: a rollback waits for this.
+                # Existing files are not synced again: a rollback waits for this.
                 if not path.is_file() or path.read_bytes() != document:
                     write_bytes(path, document)
             if self.signature is None:
@@ -93,8 +93,7 @@ class Bundle:
 def read(index: Path) -> Bundle:
     """Read a snapshot from its index file.
 
-    Only the index is checked here. A deployment whose document is missing or bad is left to the data plane, which
-    refuses it alone and serves the others.
+    Only the index is checked. The data plane refuses a deployment with a missing or invalid document, and serves the others.
     """
     try:
         index_bytes = index.read_bytes()
@@ -114,7 +113,7 @@ def read(index: Path) -> Bundle:
 
 @contextmanager
 def writing_to(folder: Path) -> Iterator[None]:
-    """Turns what the system says to writing into a refusal that names the folder."""
+    """Turn system errors into a refusal that names the folder."""
     try:
         yield
     except OSError as error:
@@ -126,7 +125,7 @@ def writing_to(folder: Path) -> Iterator[None]:
 
 
 def digest_of(document: bytes) -> str:
-    """The digest of exact bytes, as snapshots write it."""
+    """The digest of these bytes, `sha256:…`."""
     return "sha256:" + hashlib.sha256(document).hexdigest()
 
 
@@ -140,5 +139,5 @@ def _hex(digest: str) -> str:
 
 
 def _text(document: bytes) -> str:
-    # Bytes that are no UTF-8 become others, so their digest no longer fits and the data plane refuses the document.
+    # Invalid UTF-8 is replaced, so its digest no longer matches and the data plane refuses the document.
     return document.decode("utf-8", errors="replace")

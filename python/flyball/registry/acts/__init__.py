@@ -1,1 +1,1 @@
-"""Every act on a version: what is allowed, who signs, what is refused."""
+"""Acts on versions: rules, signatures, refusals."""

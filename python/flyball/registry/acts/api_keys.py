@@ -1,7 +1,7 @@
-"""API keys of the admin API: what is kept of them, and whose a presented key is.
+"""API keys of the admin API: their stored form, and the lookup of a presented key.
 
-A key is 32 random bytes, so its SHA-256 is enough: there is nothing to guess, and a slow hash would protect nothing. It is
-shown once, when it is made. Must not know HTTP, nor where the keys are stored.
+A key is 32 random bytes, so its SHA-256 is enough: nothing can be guessed, and a slow hash would protect nothing. It is
+shown once, at its creation. Must not know HTTP, nor where the keys are stored.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEY_CHARACTERS_MAX = 128
 
 @dataclass(frozen=True, slots=True)
 class ApiKey:
-    """One key: whose, what it allows, and the hash by which it is known."""
+    """One key: owner, roles and hash."""
 
     name: str
     roles: frozenset[str]
@@ -35,12 +35,12 @@ class ApiKey:
     added_by: str
 
     def actor(self) -> Actor:
-        """Who acts by this key. Roles that this build does not know allow nothing."""
+        """The actor of this key. Roles unknown to this build are dropped."""
         return Actor(self.name, self.roles & frozenset(ROLES), "api-key")
 
 
 def owner_of(presented: str, keys: Iterable[ApiKey]) -> ApiKey | None:
-    """The key that was presented, if it is one of these. Every key is compared, so that the time tells nothing."""
+    """The presented key among these, or None. Compares every key, so that timing reveals nothing."""
     if len(presented) > KEY_CHARACTERS_MAX:
         return None
     hashed = hashlib.sha256(presented.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,7 +1,7 @@
-"""What ends: releases, keys and the trust policy under what is placed, and versions below a minimum.
+"""Expirations under current placements: releases, keys, the trust policy, and versions below a minimum.
 
-None of it stops a server that serves already, so nobody notices before one starts anew and refuses. Must not know how it is
-shown.
+None of them stops a running server, so without a warning they surface only when a restarted server refuses. Must not know
+how they are shown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flyball.signing.policy import TrustPolicy
 
 SOON = timedelta(days=14)
-_GO_ON = "servers that have it go on; one that starts anew refuses it"
+_GO_ON = "running servers keep it; a restarted one refuses it"
 _Version = tuple[str, int]
 
 
@@ -29,7 +29,7 @@ def endings(
     policy: TrustPolicy,
     now: datetime,
 ) -> list[EndingView]:
-    """What ended or ends soon, the earliest first. `signed` has the bodies of the `signed` events."""
+    """What has expired or expires soon, earliest first. `signed`: bodies of the `signed` events."""
     found = []
     if policy.expires and _near(policy.expires, now):
         words = "servers load nothing new under it:  flyball trust renew --expires 90d"

@@ -1,7 +1,7 @@
-"""Refused acts as events: the one place that writes them, so many an hour of each caller, so that nobody can fill the log.
+"""Records refused acts as events, with an hourly limit per caller, so that nobody can fill the log.
 
-What goes beyond is refused all the same, counted, and told by one event when the hour is over. Must not know why an act was
-refused, nor who asks over HTTP and who does not.
+Refusals above the limit are counted, and one event per hour states their number. Must not know why an act was refused, nor
+whether it came over HTTP.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PER_HOUR_MAX = 60
 REFUSED_STREAM = "@refused"
-"""The name of refusals that are about no name that the registry has."""
+"""The stream of refusals about unknown names."""
 LEFT_OUT = "left_out"
 _HOUR_S = 3600.0
 _WORDS_MAX = 4096
@@ -32,7 +32,7 @@ _WORDS_MAX = 4096
 
 @dataclass(slots=True)
 class _Hour:
-    """One caller's: when it began, how many were written, and how many were not."""
+    """One caller's hour: its start, and the numbers of recorded and counted refusals."""
 
     actor: Actor
     since: float
@@ -41,7 +41,7 @@ class _Hour:
 
 
 class Refusals:
-    """Writes refused acts to a log."""
+    """Records refused acts in a log."""
 
     def __init__(self, log: EventLog, clock: Callable[[], float] = time.monotonic) -> None:
         self._log, self._clock = log, clock
@@ -49,7 +49,7 @@ class Refusals:
         self._lock = threading.Lock()
 
     def write(self, act: str, name: str, error: FlyballError, *, words: str, actor: Actor, reason: str = "") -> None:
-        """Keep that this was refused: as an event, or as one of those that an event will count."""
+        """Record a refusal as an event, or count it."""
         self.settle()
         if self._fits(actor):
             known = is_name(name) and self._log.revision(name) > 0
@@ -59,8 +59,8 @@ class Refusals:
         error.recorded = True
 
     def settle(self, *, now: bool = False) -> None:
-        """Tell how many were left out of the hours that are over; `now`: of all, for a registry that is closed."""
-        # The lock is held while it writes: a count that could not be written is kept, and none is told twice.
+        """Record the counts of finished hours; `now`: of all hours, when the registry is closed."""
+        # The lock is held during the write, so that no count is lost or recorded twice.
         with self._lock:
             before = self._clock() - _HOUR_S
             for name, hour in list(self._hours.items()):
@@ -86,5 +86,5 @@ class Refusals:
 
 
 def _plain(text: str) -> str:
-    """What a log can keep of a text that somebody sent: a letter that it cannot must not hide that they were refused."""
+    """Replace unprintable characters, so that no sent text can prevent the record."""
     return "".join(letter if printable(letter) else "�" for letter in text[:_WORDS_MAX])

@@ -1,7 +1,7 @@
-"""`Registry`: every act on a registry of this machine. Judged by `rules`, kept as one event, told by a receipt.
+"""`Registry`: every act on a local registry, decided by `rules`, stored as one event, answered with a receipt.
 
-An act that is refused is an event too. Two who act on one name at once: one is first, and the other is told who did what.
-Must not know HTTP, the command line or how the gates find out.
+Refused acts are events too. Of two concurrent acts on one name one succeeds, and the other fails with a conflict that names
+the first. Must not know HTTP, the command line or how gates check.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from flyball.errors import (
     FlyballError,
     ForbiddenError,
     GateRefusedError,
-    NotFoundError,
     RegistryConflictError,
     RegistryRefusedError,
     UnavailableError,
@@ -39,22 +38,21 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flyball.registry.acts.interface import Actor, Candidate
-    from flyball.registry.acts.rules import Allowed, Gate, Promotion, Refusal
+    from flyball.registry.acts.rules import Allowed, Gate, Promotion
     from flyball.registry.events.event import Event
     from flyball.registry.events.state import NameState, Version
     from flyball.registry.home import Home
     from flyball.registry.packages.deployment import PackageFolder
 
-_TRIES = 5  # of acts that stay right whatever happened meanwhile: others are told of the conflict
+_TRIES = 5  # for acts that concurrent acts cannot invalidate; others fail with the conflict
 _REFUSALS = (3, 4)
-_NO_ROOT = "sha256:" + "0" * 64  # of a package that has none yet
+_NO_ROOT = "sha256:" + "0" * 64  # before a package has one
 _DIGESTS = ("models", "decision", "policy", "schema")
-_NOT_FOUND = ("version_not_found", "unknown_environment")
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What gates look at: a version, its files, and where it is to go."""
+    """The input of gates: a version, and its target environment."""
 
     handle: RegistryHandle
     name: str
@@ -63,7 +61,7 @@ class Subject:
 
 
 class Registry(Reading):
-    """A registry on this machine. `gates` judge promotions; without them nothing is promoted."""
+    """A registry on this machine. `gates` check promotions; without gates promotions fail."""
 
     def __init__(self, opened: RegistryHandle, gates: Callable[[Subject], list[Gate]] | None = None) -> None:
         super().__init__(opened)
@@ -72,24 +70,24 @@ class Registry(Reading):
 
     @classmethod
     def open(cls, home: Home | Path | str | None = None, *, gates: Callable[[Subject], list[Gate]] | None = None) -> Self:
-        """The registry of a home: one that is named, of FLYBALL_REGISTRY, or `.flyball/registry` here."""
+        """Open a registry: the given home, else FLYBALL_REGISTRY, else `.flyball/registry`."""
         return cls(RegistryHandle.at(home), gates)
 
     def close(self) -> None:
-        """Give connections back."""
+        """Record pending refusal counts, then close connections."""
         try:
-            with suppress(UnavailableError):  # a database that is away takes no counts, and must not keep this from ending
+            with suppress(UnavailableError):  # an unreachable database must not prevent closing
                 self._refusals.settle(now=True)
         finally:
             self.handle.close()
 
     def resolve(self, ref: str) -> PackageFolder:
-        """The files of a version, for a decision that asks it."""
+        """The files of a version, for a decision that refers to it."""
         state, version = self.handle.find(ref)
         return self.handle.folder(state.name, version)
 
     def register(self, folder: Path, name: str, *, actor: Actor, reason: str = "") -> ReceiptView:
-        """Keeps a package's folder (with its meta.json) as the next version of a name."""
+        """Store a package's folder, with its meta.json, as the next version of a name."""
         from flyball.artifacts.packages import put_package
         from flyball.registry.packages.check import check_package
         from flyball.registry.packages.deployment import PackageFolder
@@ -112,7 +110,7 @@ class Registry(Reading):
             return self._repeated(name, actor, reason, lambda state: rules.register(state, actor, said), source=source)
 
     def sign(self, ref: str, *, bundle: bytes, release: bytes, actor: Actor, reason: str = "") -> ReceiptView:
-        """Takes the OMS bundle over the files and the signed release statement, both made where the key is."""
+        """Store the OMS bundle and the signed release, both made on the signer's machine."""
         with self._refusing("sign", ref, actor, reason):
             state, version = self.handle.find(ref)
             key = self._signer(state.name, version, bundle, release)
@@ -123,23 +121,25 @@ class Registry(Reading):
             return self._repeated(state.name, owner, reason, lambda now: rules.sign(now, actor, number, said))
 
     def approve(self, ref: str, *, signature: str, key: str, actor: Actor, reason: str = "") -> ReceiptView:
-        """Takes an approver's signature (base64) over the release's payload; `key` is the hint of its key."""
+        """Store an approver's signature (base64) over the release's payload; `key` is the key's hint."""
         with self._refusing("approve", ref, actor, reason):
             state, version = self.handle.find(ref)
             said = self._approval(ref, version, signature, key)
             owner, submitted = _owner(actor, said["approver"])
             approval_rules, number, release = self.handle.approval_rules(), version.number, version.release
 
-            def judge(now: NameState) -> Allowed | Refusal:
+            def judge(now: NameState) -> Allowed:
                 if now.versions[number].release != release:
-                    words = f"{ref} was signed anew meanwhile, and the approval is for the release before"
-                    return rules.Refusal("signed_anew", words, f"look at it, then:  flyball approve {ref} --key FILE")
+                    words = f"{ref} was signed again meanwhile; the approval is for the previous release"
+                    raise GateRefusedError(
+                        words, code="signed_anew", next_step=f"look at it, then:  flyball approve {ref} --key FILE"
+                    )
                 return rules.approve(now, approval_rules, actor, number, {**said, **submitted})
 
             return self._repeated(state.name, owner, reason, judge)
 
     def reject(self, ref: str, *, actor: Actor, reason: str) -> ReceiptView:
-        """Says no to a version: it is placed nowhere from then on."""
+        """Reject a version: it can no longer be promoted."""
         with self._refusing("reject", ref, actor, reason):
             state, version = self.handle.find(ref)
             return self._once(state, actor, reason, rules.reject(state, actor, version.number, reason))
@@ -154,23 +154,21 @@ class Registry(Reading):
         candidate: Candidate | None = None,
         break_glass: bool = False,
     ) -> ReceiptView:
-        """Places a version in an environment once every gate passed; the receipt has what they found."""
+        """Place a version in an environment if every gate passes; the receipt lists the gates' results."""
         with self._refusing("promote", ref, actor, reason):
             state, version = self.handle.find(ref)
             approval_rules = self.handle.approval_rules()
             if approval_rules.approvals is None:
-                self.handle.trust()  # says what is wrong with it
+                self.handle.trust()  # raises with the cause
             asked = rules.Promotion(version.number, environment, candidate, break_glass, reason)
-            found = rules.promotable(state, approval_rules, actor, asked)
-            if isinstance(found, rules.Refusal):
-                raise _error(found)
+            rules.promotable(state, approval_rules, actor, asked)
             evidence = self._judged(state.name, version, asked)
             receipt = self._once(state, actor, reason, rules.promote(state, approval_rules, actor, asked, evidence))
             gates = [GateView(gate=gate.gate, passed=gate.passed, words=gate.words) for gate in evidence]
             return receipt.model_copy(update={"gates": gates})
 
     def rollback(self, name: str, environment: str, *, actor: Actor, reason: str = "", to: int | None = None) -> ReceiptView:
-        """Puts back the version that was placed before, or an earlier one; what servers would refuse is passed over."""
+        """Restore the previous version, or an earlier one; skips versions that servers would refuse."""
         from flyball.registry.acts.release_check import judge
 
         with self._refusing("rollback", name, actor, reason):
@@ -179,39 +177,35 @@ class Registry(Reading):
             return self._once(state, actor, reason, judged)
 
     def alias(self, name: str, alias: str, version: int | None, *, actor: Actor, reason: str = "") -> ReceiptView:
-        """Lets an alias lead to a version, or nowhere."""
+        """Point an alias to a version, or remove it."""
         with self._refusing("alias", name, actor, reason):
             state = self.handle.known(name)
             return self._once(state, actor, reason, rules.alias(state, self.handle.approval_rules(), actor, alias, version))
 
     def revoke(self, ref: str, *, actor: Actor, reason: str, stop: bool = False) -> ReceiptView:
-        """Takes a version back for good. Where it serves, that must be wanted: the name stops there."""
+        """Revoke a version permanently. If it serves, `stop` is required, and the name stops there."""
         with self._refusing("revoke", ref, actor, reason):
             state, version = self.handle.find(ref)
             return self._once(state, actor, reason, rules.revoke(state, actor, version.number, reason, stop=stop))
 
     def retire(self, ref: str, *, actor: Actor, reason: str = "") -> ReceiptView:
-        """Ends a version that nothing serves."""
+        """Retire a version that nothing serves; its files may be collected once unreferenced."""
         with self._refusing("retire", ref, actor, reason):
             state, version = self.handle.find(ref)
             return self._once(state, actor, reason, rules.retire(state, actor, version.number))
 
     def forget(self, node: str, *, actor: Actor, reason: str = "") -> ReceiptView:
-        """Takes a server that is gone out of what is shown; what it served while it was there stays in the history."""
+        """Remove a server that is gone from the status; its history stays."""
         with self._refusing("forget", node, actor, reason):
             if not actor.roles & ROLES_OF["forget"]:
-                raise ForbiddenError(f"{actor.name} is no deployer", next_step="ask somebody who is")
+                raise ForbiddenError(f"{actor.name} is not a deployer", next_step="ask a deployer")
             return _receipt(self.handle.nodes.forget(node, actor=actor, reason=reason)[0])
 
-    def _once(
-        self, state: NameState, actor: Actor, reason: str, judged: Allowed | Refusal, source: str | None = None
-    ) -> ReceiptView:
-        """Append what was allowed for the state that was seen; who was slower is told of the conflict.
+    def _once(self, state: NameState, actor: Actor, reason: str, judged: Allowed, source: str | None = None) -> ReceiptView:
+        """Append an allowed act if the name has not changed since.
 
-        `source`: where the version was imported from, which is kept with it or not at all.
+        `source`: the origin of an imported version, stored in the same transaction.
         """
-        if isinstance(judged, rules.Refusal):
-            raise _error(judged)
         how = actor.authenticated
         drafts = [Draft(state.name, judged.kind, judged.body, actor.name, reason, state.revision, how)]
         if source:
@@ -224,10 +218,10 @@ class Registry(Reading):
         name: str,
         actor: Actor,
         reason: str,
-        judge: Callable[[NameState], Allowed | Refusal],
+        judge: Callable[[NameState], Allowed],
         source: str | None = None,
     ) -> ReceiptView:
-        """The same for acts that are judged anew where somebody was faster: they take nothing away from anybody."""
+        """Like `_once`, but evaluate again after a conflict: these acts never undo another one."""
         for left in reversed(range(_TRIES)):
             state = self.handle.state(name)
             try:
@@ -239,7 +233,7 @@ class Registry(Reading):
 
     @contextmanager
     def _refusing(self, act: str, ref: str, actor: Actor, reason: str) -> Iterator[None]:
-        """What is refused is kept as an event, then raised."""
+        """Record a refusal as an event, then raise it."""
         try:
             yield
         except FlyballError as error:
@@ -252,15 +246,13 @@ class Registry(Reading):
     def _check_name(self, name: str) -> None:
         if not is_name(name):
             raise RegistryRefusedError(f"{name!r} cannot be a name", next_step=NAME_WORDS)
-        for row in self.handle.tables.names():
-            if row.folded == name.lower() and row.name != name:
-                raise RegistryRefusedError(
-                    f"there is {row.name} already, which differs only in case", next_step=f"register it as {row.name}"
-                )
+        if other := self.handle.log.other_spelling(name):
+            raise RegistryRefusedError(
+                f"{other} exists already and differs only in case", next_step=f"register it as {other}"
+            )
 
     def _signer(self, name: str, version: Version, bundle: bytes, release: bytes) -> dict[str, Any]:
-        """The key and the release's end, once both signatures hold and the release says what this version is."""
-        from flyball.registry.acts.release_statement import statement
+        """The signing key and the release's end, after verifying both signatures and the release's content."""
         from flyball.signing.reasons import Reason, refused
         from flyball.signing.release import read_release
         from flyball.signing.strict import seconds
@@ -269,10 +261,10 @@ class Registry(Reading):
         root, ref = trust.package(bundle, now), f"{name}@{version.number}"
         if root != version.root:
             raise refused(Reason.ROOT_MISMATCH, f"the bundle is over {root}, and {ref} is {version.root}")
-        trust.package(bundle, now, self.handle.folder(name, version).folder)  # a root says nothing about names
+        trust.package(bundle, now, self.handle.folder(name, version).folder)  # the root does not cover file names
         author = trust.signers("release", release, now)[0]
         stated = read_release(release)
-        predicate, subjects = statement(self.handle, name, version)
+        predicate, subjects = self.handle.statement(name, version)
         said = stated.predicate.model_dump(by_alias=True)
         signer = json.loads(bundle)["verificationMaterial"]["publicKey"]["hint"]
         for part, wanted in {**predicate, "author": signer}.items():
@@ -292,7 +284,7 @@ class Registry(Reading):
         return {"key": author.hint, "name": author.name, "not_after": stated.predicate.not_after}
 
     def _approval(self, ref: str, version: Version, signature: str, key: str) -> dict[str, Any]:
-        """An approval that holds: the signature is over this release, by a key that may approve."""
+        """A verified approval: over this release, by a key with the role approver."""
         from flyball.signing import dsse
         from flyball.signing.reasons import Reason, refused
         from flyball.signing.release import read_release
@@ -321,7 +313,7 @@ class Registry(Reading):
 
 
 def _owner(actor: Actor, owner: str) -> tuple[Actor, dict[str, str]]:
-    """Who acts by a signature: its key's owner, and who handed it over where that is somebody else."""
+    """The actor of a signature, its key's owner; and the submitter, if different."""
     submitted = {} if rules.person(actor.name) == rules.person(owner) else {"submitted_by": actor.name}
     return replace(actor, name=owner, authenticated="key"), submitted
 
@@ -335,13 +327,3 @@ def _receipt(event: Event) -> ReceiptView:
         previous=previous,
         warning=too_late(event.at, now_us()),
     )
-
-
-def _error(refusal: Refusal) -> FlyballError:
-    """The refusal as an error of its own kind, for exit codes and HTTP statuses."""
-    kind: type[FlyballError] = GateRefusedError
-    if refusal.code == "forbidden":
-        kind = ForbiddenError
-    elif refusal.code in _NOT_FOUND:
-        kind = NotFoundError
-    return kind(refusal.words, code=refusal.code, next_step=refusal.next_step)

@@ -1,7 +1,7 @@
-"""Whether servers would take a version now that served before: by its release, and the trust policy where that can be read.
+"""Checks for a rollback whether servers would accept a version's release now.
 
-For who goes back: a version whose release has ended would be refused, and the bad one would go on. What cannot be found out
-is left to servers, so that going back hangs on nothing. Must not know which versions are asked for.
+Without this a rollback could choose an expired release, servers would refuse it, and the bad version would go on serving.
+What cannot be checked here is left to the servers, so that a rollback depends on nothing else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WORDS_MAX = 1024
 
 
 def judge(opened: RegistryHandle, environment: str) -> Callable[[Version], str | None]:
-    """Asks of a version why servers of the environment would refuse it now; none: nothing speaks against it."""
+    """A function that returns why the environment's servers would refuse a version now, or None."""
     trust, now = opened.trust_if_readable(), int(time.time())
 
     def unfit(version: Version) -> str | None:

@@ -1,7 +1,7 @@
-"""What may happen to a name: the one place that says so. State and act go in, an event's body or a refusal comes out.
+"""The rules of the registry: from a name's state and an act to an event's body, or a refusal as an error.
 
-Pure: no store, no clock, no keys. Signatures are judged by `flyball.signing` before, and again by every server; these rules
-hold people to the order of things.
+Pure: no store, no clock, no keys. `flyball.signing` verifies signatures before, and every server again; these rules enforce
+roles, approvals and the order of environments.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from flyball.errors import ForbiddenError, GateRefusedError, NotFoundError
 from flyball.registry.acts.interface import ROLES_OF
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from flyball.registry.events.state import NameState, Version
 
 VERSIONS_MAX = 99_999
-"""Of one name. A model's place may stand before the number in the version that callers see, which has nine digits."""
+"""Limit per name. Callers see nine digits at most, and a model's position may precede the number."""
 PASSED_OVER_MAX = 32
-"""Versions that a rollback looks at, the newest first."""
+"""Versions that a rollback considers, newest first."""
 _PASSED_OVER_TOLD = 3
 _ALIAS = re.compile(r"[a-z][a-z0-9._-]{0,63}")
 _TIERS = ("low", "standard", "high")
@@ -30,14 +31,14 @@ _TIERS = ("low", "standard", "high")
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRules:
-    """What holds for all names: the environments in their order, and how many must approve a tier."""
+    """Rules for all names: the order of environments, and the approvals per tier."""
 
     environments: tuple[str, ...]
     approvals: Mapping[str, int] | None
-    """None: nobody knows, because the trust policy cannot be read or has expired."""
+    """None if the trust policy is unreadable or expired."""
 
     def needed(self, tier: str) -> float:
-        """How many people other than the author must approve; where nobody knows, no number is enough."""
+        """Required approvals by people other than the author; infinite if unknown."""
         if self.approvals is None:
             return math.inf
         return self.approvals.get(tier, max(self.approvals.values(), default=2))
@@ -45,24 +46,15 @@ class ApprovalRules:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """An event that may be appended."""
+    """An event to append."""
 
     kind: str
     body: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """An act that may not be done: a stable code, the reason, and what to do instead."""
-
-    code: str
-    words: str
-    next_step: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Gate:
-    """What one gate found. A firm one also holds for who breaks the glass: servers would refuse the version anyway."""
+    """The result of one gate. Breaking the glass cannot skip a `firm` one: servers check it again."""
 
     gate: str
     passed: bool
@@ -71,13 +63,13 @@ class Gate:
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
     def document(self) -> dict[str, Any]:
-        """As the event keeps it."""
+        """The form stored in the event."""
         return {"gate": self.gate, "passed": self.passed, "words": self.words, "evidence": dict(self.evidence)}
 
 
 @dataclass(frozen=True, slots=True)
 class Promotion:
-    """What is asked for."""
+    """A requested promotion."""
 
     version: int
     environment: str
@@ -86,108 +78,97 @@ class Promotion:
     reason: str = ""
 
 
-def register(state: NameState, actor: Actor, package: Mapping[str, Any]) -> Allowed | Refusal:
-    """`package` has the event's body without the number."""
-    if (refusal := _role(actor, "register")) is not None:
-        return refusal
+def register(state: NameState, actor: Actor, package: Mapping[str, Any]) -> Allowed:
+    """Register the next version; `package` is the event's body without the number."""
+    _check_role(actor, "register")
     if package["tier"] not in _TIERS:
-        return Refusal("unknown_tier", f"{package['tier']!r} is no tier", f"one of {', '.join(_TIERS)}")
+        raise _refused("unknown_tier", f"{package['tier']!r} is not a tier", f"one of {', '.join(_TIERS)}")
     for version in state.versions.values():
         if version.root == package["root"]:
-            return Refusal("already_registered", f"these files are {state.name}@{version.number} already")
+            raise _refused("already_registered", f"these files are registered already, as {state.name}@{version.number}")
     if state.next_number > VERSIONS_MAX:
-        return Refusal("too_many_versions", f"{state.name} has {VERSIONS_MAX} versions, which is the most")
+        raise _refused("too_many_versions", f"{state.name} has {VERSIONS_MAX} versions, the maximum")
     return Allowed("registered", {"version": state.next_number, **package})
 
 
-def sign(state: NameState, actor: Actor, number: int, signature: Mapping[str, Any]) -> Allowed | Refusal:
-    """`signature` names bundle and release by digest, and the key by hint and name."""
-    version = _living(state, number)
-    if (refusal := _role(actor, "sign") or _as_refusal(version)) is not None:
-        return refusal
-    if (refusal := _not_owner(actor, signature["name"])) is not None:
-        return refusal
+def sign(state: NameState, actor: Actor, number: int, signature: Mapping[str, Any]) -> Allowed:
+    """Sign a version; `signature` has the digests of bundle and release, and the key's hint and name."""
+    _check_role(actor, "sign")
+    _living(state, number)
+    _check_owner(actor, signature["name"])
     if placed := state.placed(number):
-        return _serves(state, number, placed, "signing it anew would void the approvals that it serves by")
+        raise _serves(state, number, placed, "signing it again would void its approvals")
     return Allowed("signed", {"version": number, **signature})
 
 
 def approve(
     state: NameState, approval_rules: ApprovalRules, actor: Actor, number: int, approval: Mapping[str, Any]
-) -> Allowed | Refusal:
-    """`approval` has environments, key (its hint), signature and approver (the key's name in the trust policy)."""
+) -> Allowed:
+    """Approve a version; `approval` has environments, the key's hint, the signature and the key's name as approver."""
+    _check_role(actor, "approve")
     version = _living(state, number)
-    if (refusal := _role(actor, "approve") or _as_refusal(version)) is not None:
-        return refusal
-    assert not isinstance(version, Refusal)  # noqa: S101 - said above
     ref, approver = f"{state.name}@{number}", approval["approver"]
     if version.release is None:
-        return Refusal(
+        raise _refused(
             "not_signed", f"{ref} is not signed, so there is nothing to approve", f"flyball sign {ref} --key FILE"
         )
-    if (refusal := _not_owner(actor, approver)) is not None:
-        return refusal
-    # A user of the machine runs the command for whose key it is; a name that was given or an API key stands for somebody.
+    _check_owner(actor, approver)
+    # An operating system user may run the command for the key's owner; a given name or an API key identifies a person.
     theirs = {person(approver)} if actor.authenticated == "os-user" else {person(actor.name), person(approver)}
     if approval["key"] == version.signer_key or theirs & {person(version.author), person(version.signer or "")}:
         people = " and ".join(sorted({version.author, version.signer or version.author}))
-        return Refusal(
+        raise _refused(
             "own_approval",
             f"{ref} is by {people}; authors do not approve their own versions",
             f"{_needed(approval_rules, version)} other than the author must",
         )
     if any(approval["key"] == other.key or person(approver) == person(other.approver) for other in version.approvals):
-        return Refusal("approved_already", f"{approver} has approved {ref} already", _still_needed(approval_rules, version))
+        raise _refused("approved_already", f"{approver} has approved {ref} already", _still_needed(approval_rules, version))
     return Allowed("approved", {"version": number, **approval})
 
 
-def reject(state: NameState, actor: Actor, number: int, why: str) -> Allowed | Refusal:
-    """Approvals are void; signing again opens it anew."""
-    version = _living(state, number)
-    if (refusal := _role(actor, "reject") or _as_refusal(version)) is not None:
-        return refusal
+def reject(state: NameState, actor: Actor, number: int, why: str) -> Allowed:
+    """Reject a version and void its approvals; signing again reopens it."""
+    _check_role(actor, "reject")
+    _living(state, number)
     if not why.strip():
-        return Refusal("reason_missing", "a rejection says why", f'flyball reject {state.name}@{number} --reason "…"')
+        raise _refused("reason_missing", "a rejection says why", f'flyball reject {state.name}@{number} --reason "…"')
     if placed := state.placed(number):
-        return _serves(state, number, placed, "rejecting it would change nothing")
+        raise _serves(state, number, placed, "rejecting it would change nothing")
     return Allowed("rejected", {"version": number, "why": why})
 
 
-def promotable(state: NameState, approval_rules: ApprovalRules, actor: Actor, asked: Promotion) -> Version | Refusal:
-    """What can be judged before the gates run, which may take minutes."""
+def promotable(state: NameState, approval_rules: ApprovalRules, actor: Actor, asked: Promotion) -> None:
+    """Check a promotion before the gates run, which may take minutes."""
+    _check_role(actor, "promote")
     version = _living(state, asked.version)
-    known = _environment(approval_rules, asked.environment)
-    if (refusal := _role(actor, "promote") or _as_refusal(version) or known or _glass(state, asked)) is not None:
-        return refusal
-    assert not isinstance(version, Refusal)  # noqa: S101 - said above
+    _check_environment(approval_rules, asked.environment)
+    _check_glass(state, asked)
     ref = f"{state.name}@{asked.version}"
     if version.rejected is not None:
-        return Refusal("rejected", f"{ref} was rejected: {version.rejected}", "register a better one, or sign it again")
+        raise _refused("rejected", f"{ref} was rejected: {version.rejected}", "register a better one, or sign it again")
     if version.release is None:
-        return Refusal("not_signed", f"{ref} is not signed", f"flyball sign {ref} --key FILE")
+        raise _refused("not_signed", f"{ref} is not signed", f"flyball sign {ref} --key FILE")
     if len(version.approvals) < approval_rules.needed(version.tier):
-        return Refusal("approvals_missing", f"{ref} has not enough approvals", _still_needed(approval_rules, version))
-    if (refusal := _order(state, approval_rules, asked)) is not None:
-        return refusal
-    return _tried(state, asked) or version
+        raise _refused("approvals_missing", f"{ref} has not enough approvals", _still_needed(approval_rules, version))
+    _check_order(state, approval_rules, asked)
+    _check_tried(state, asked)
 
 
 def promote(
     state: NameState, approval_rules: ApprovalRules, actor: Actor, asked: Promotion, evidence: Sequence[Gate]
-) -> Allowed | Refusal:
-    """The same with what the gates found."""
-    version = promotable(state, approval_rules, actor, asked)
-    if isinstance(version, Refusal):
-        return version
+) -> Allowed:
+    """Promote a version with the gates' results."""
+    promotable(state, approval_rules, actor, asked)
     failed = [gate for gate in evidence if not gate.passed]
     firm = [gate for gate in failed if gate.firm]
     if firm or (failed and not asked.break_glass):
         told = firm or failed
         words = "; ".join(f"{gate.gate}: {gate.words}" for gate in told)
-        return Refusal(
+        raise _refused(
             "gate_refused",
             f"{state.name}@{asked.version} may not go to {asked.environment}: {words}",
-            "no glass breaks this: servers would refuse it" if firm else None,
+            "--break-glass cannot skip this gate: servers check it again" if firm else None,
         )
     now = state.placements.get(asked.environment)
     body = {
@@ -209,20 +190,21 @@ def rollback(
     *,
     unfit: Callable[[Version], str | None],
     to: int | None = None,
-) -> Allowed | Refusal:
-    """To the newest that served there before and can serve again, or to one of them. A candidate goes first: what it is
-    tried against stays. `unfit` says why servers there would refuse a version now, by its release.
-    """  # fmt: skip
-    if (refusal := _role(actor, "rollback") or _environment(approval_rules, environment)) is not None:
-        return refusal
+) -> Allowed:
+    """Roll back to the newest earlier version that can serve, or to `to`.
+
+    If there is a candidate, only that is removed. `unfit` returns why servers would refuse a version's release now.
+    """
+    _check_role(actor, "rollback")
+    _check_environment(approval_rules, environment)
     now = state.placements.get(environment)
     if now is None:
-        return Refusal("not_placed", f"{environment} serves no {state.name}", f"flyball status {state.name}")
+        raise _refused("not_placed", f"{environment} serves no {state.name}", f"flyball status {state.name}")
     if now.candidate is not None and to is None:
         return Allowed("rolled_back", {"environment": environment, "version": now.version, "from": now.candidate.version})
     if to is not None and to not in now.before:
         choices = ", ".join(map(str, now.before[-PASSED_OVER_MAX:])) or "none"
-        return Refusal("never_placed", f"{environment} cannot go back to {state.name}@{to}", f"it served before: {choices}")
+        raise _refused("never_placed", f"{environment} cannot go back to {state.name}@{to}", f"it served before: {choices}")
     passed_over: dict[int, str] = {}
     for past in [to] if to is not None else now.before[: -PASSED_OVER_MAX - 1 : -1]:
         why = _unreleased(state.versions[past], approval_rules) or unfit(state.versions[past])
@@ -233,100 +215,100 @@ def rollback(
         passed_over[past] = why
     if to is not None:
         words = f"{environment} cannot go back to {state.name}@{to}: {passed_over[to]}"
-        return Refusal("would_be_refused", words, "without --to it goes to the newest that can serve")
-    return _no_way_back(state, approval_rules, environment, now.version, passed_over)
+        raise _refused("would_be_refused", words, "without --to it goes to the newest that can serve")
+    raise _no_way_back(state, approval_rules, environment, now.version, passed_over)
 
 
-def alias(state: NameState, approval_rules: ApprovalRules, actor: Actor, name: str, number: int | None) -> Allowed | Refusal:
-    """Point an alias to a version, or take it away."""
-    if (refusal := _role(actor, "alias")) is not None:
-        return refusal
+def alias(state: NameState, approval_rules: ApprovalRules, actor: Actor, name: str, number: int | None) -> Allowed:
+    """Point an alias to a version, or remove it."""
+    _check_role(actor, "alias")
     if not _ALIAS.fullmatch(name):
-        return Refusal("bad_alias", f"{name!r} cannot be an alias", "1 to 64 of a-z 0-9 . _ - and beginning with a letter")
+        raise _refused("bad_alias", f"{name!r} cannot be an alias", "1 to 64 of a-z 0-9 . _ - and beginning with a letter")
     if name in approval_rules.environments:
-        words = f"{name} is an environment: what it serves is changed by promotion alone"
-        return Refusal("bad_alias", words, f"flyball promote {state.name}@N --to {name}")
-    if number is not None and (refusal := _as_refusal(_living(state, number))) is not None:
-        return refusal
+        words = f"{name} is an environment; only a promotion changes what it serves"
+        raise _refused("bad_alias", words, f"flyball promote {state.name}@N --to {name}")
+    if number is not None:
+        _living(state, number)
     previous = state.aliases.get(name)
     if previous == number:
         where = f"leads to {number} already" if number is not None else "is not there"
-        return Refusal("nothing_changes", f"{state.name}@{name} {where}")
+        raise _refused("nothing_changes", f"{state.name}@{name} {where}")
     return Allowed("aliased", {"alias": name, "version": number, "previous": previous})
 
 
-def revoke(state: NameState, actor: Actor, number: int, reason: str, *, stop: bool = False) -> Allowed | Refusal:
-    """It may never serve again. Where it serves now, that must be wanted: the name stops there."""
-    version = state.versions.get(number)
-    if (refusal := _role(actor, "revoke")) is not None:
-        return refusal
-    if version is None:
-        return _unknown(state, number)
+def revoke(state: NameState, actor: Actor, number: int, reason: str, *, stop: bool = False) -> Allowed:
+    """Revoke a version. If it serves now, `stop` is required, and the name stops there."""
+    _check_role(actor, "revoke")
+    version = _known(state, number)
     if version.revoked is not None:
-        return Refusal("nothing_changes", f"{state.name}@{number} is revoked already: {version.revoked}")
+        raise _refused("nothing_changes", f"{state.name}@{number} is revoked already: {version.revoked}")
     if not reason.strip():
-        return Refusal("reason_missing", "a revocation says why", f'flyball revoke {state.name}@{number} --reason "…"')
+        raise _refused("reason_missing", "a revocation says why", f'flyball revoke {state.name}@{number} --reason "…"')
     if (placed := state.placed(number)) and not stop:
-        return _serves(state, number, placed, f"revoking it with --stop stops {state.name} there")
+        raise _serves(state, number, placed, f"revoking it with --stop stops {state.name} there")
     return Allowed("revoked", {"version": number, "root": version.root})
 
 
-def retire(state: NameState, actor: Actor, number: int) -> Allowed | Refusal:
-    """It is of no more use; what it was stays in the log."""
-    if (refusal := _role(actor, "retire") or _as_refusal(_living(state, number))) is not None:
-        return refusal
+def retire(state: NameState, actor: Actor, number: int) -> Allowed:
+    """Retire a version; its history stays."""
+    _check_role(actor, "retire")
+    _living(state, number)
     if placed := state.placed(number):
-        return _serves(state, number, placed, "what serves is not retired")
+        raise _serves(state, number, placed, "a serving version cannot be retired")
     if aliases := [name for name, leads_to in state.aliases.items() if leads_to == number]:
-        return Refusal("aliased", f"{state.name}@{number} is {state.name}@{aliases[0]}", "move the alias first")
+        raise _refused("aliased", f"{state.name}@{number} is {state.name}@{aliases[0]}", "move the alias first")
     return Allowed("retired", {"version": number})
 
 
 def person(name: str) -> str:
-    """A name as it is compared, here and in the trust policy: no second spelling makes a second person."""
+    """Fold a person's name for comparison, as the trust policy does: case makes no second person."""
     return name.lower()
 
 
-def _role(actor: Actor, act: str) -> Refusal | None:
+def _refused(code: str, words: str, next_step: str | None = None) -> GateRefusedError:
+    return GateRefusedError(words, code=code, next_step=next_step)
+
+
+def _check_role(actor: Actor, act: str) -> None:
     wanted = ROLES_OF[act]
-    if actor.roles & wanted:
-        return None
-    return Refusal("forbidden", f"{actor.name} may not {act}", f"that is for a {' or '.join(sorted(wanted))}")
+    if not actor.roles & wanted:
+        step = f"that is for a {' or '.join(sorted(wanted))}"
+        raise ForbiddenError(f"{actor.name} may not {act}", code="forbidden", next_step=step)
 
 
-def _not_owner(actor: Actor, owner: str) -> Refusal | None:
-    """The actor of a signature is its key's owner, so a name that was merely given must be the owner's."""
-    if actor.authenticated != "none" or person(actor.name) == person(owner):
-        return None
-    return Refusal(
-        "actor_not_owner",
-        f"--as {actor.name} contradicts the key, which is {owner}'s: a signature is its owner's act",
-        f"leave --as out to act as {owner}, or use a key of {actor.name}'s",
-    )
+def _check_owner(actor: Actor, owner: str) -> None:
+    """Refuse a given, unauthenticated name that is not the key owner's."""
+    if actor.authenticated == "none" and person(actor.name) != person(owner):
+        raise _refused(
+            "actor_not_owner",
+            f"--as {actor.name} contradicts the key, which is {owner}'s: a signature is its owner's act",
+            f"leave --as out to act as {owner}, or use a key of {actor.name}'s",
+        )
 
 
-def _unknown(state: NameState, number: int) -> Refusal:
-    known = f"its newest is {max(state.versions)}" if state.versions else "it has none"
-    return Refusal("version_not_found", f"{state.name} has no version {number}; {known}", "flyball registry list")
+def _known(state: NameState, number: int) -> Version:
+    if number not in state.versions:
+        known = f"its newest is {max(state.versions)}" if state.versions else "it has none"
+        words = f"{state.name} has no version {number}; {known}"
+        raise NotFoundError(words, code="version_not_found", next_step="flyball registry list")
+    return state.versions[number]
 
 
-def _living(state: NameState, number: int) -> Version | Refusal:
-    """A version that is there and may still serve."""
-    version = state.versions.get(number)
-    if version is None:
-        return _unknown(state, number)
+def _living(state: NameState, number: int) -> Version:
+    """A version that exists and is neither revoked nor retired."""
+    version = _known(state, number)
     if version.revoked is not None:
-        return Refusal("revoked", f"{state.name}@{number} is revoked: {version.revoked}", "register another version")
+        raise _refused("revoked", f"{state.name}@{number} is revoked: {version.revoked}", "register another version")
     if version.retired:
-        return Refusal("retired", f"{state.name}@{number} is retired", "register it again under a new number")
+        raise _refused("retired", f"{state.name}@{number} is retired", "register it again under a new number")
     return version
 
 
 def _unreleased(version: Version, approval_rules: ApprovalRules) -> str | None:
-    """Why servers would not take it, as far as the log tells: one that was signed anew waits for its approvals.
+    """Why servers would refuse a version, by the log alone; a newly signed one lacks its approvals.
 
-    Without a trust policy the log alone must do: a version that has the release and approvals with which it was placed has
-    what was enough then, and servers judge it by the policy that they hold.
+    Without a trust policy, a version with the same release and approvals as at its promotion counts as approved. Servers
+    verify it against their own policy.
     """
     if version.revoked is not None:
         return f"revoked: {version.revoked}"
@@ -337,79 +319,70 @@ def _unreleased(version: Version, approval_rules: ApprovalRules) -> str | None:
     if approval_rules.approvals is None:
         release, approvals = version.placed_as or (None, 0)
         stands = version.release == release and len(version.approvals) >= approvals
-        return None if stands else "signed anew since it served, and without a trust policy nobody knows what may serve"
+        return None if stands else "signed again since it served, and the trust policy is unreadable"
     return None if len(version.approvals) >= approval_rules.needed(version.tier) else _still_needed(approval_rules, version)
 
 
 def _no_way_back(
     state: NameState, approval_rules: ApprovalRules, environment: str, number: int, passed_over: Mapping[int, str]
-) -> Refusal:
-    """`passed_over`: those that served there before, newest first, and why they cannot again."""
+) -> GateRefusedError:
+    """A refused rollback; `passed_over`: earlier versions, newest first, and why each cannot serve."""
     ref = f"{state.name}@{number}"
     if not passed_over:
         words = f"{ref} is the first that {environment} serves"
-        return Refusal("nothing_before", words, f"promote another:  flyball promote {state.name}@N --to {environment}")
+        return _refused("nothing_before", words, f"promote another:  flyball promote {state.name}@N --to {environment}")
     told = [f"{state.name}@{past} ({why})" for past, why in passed_over.items()]
     if len(told) > _PASSED_OVER_TOLD:
         told = [*told[:_PASSED_OVER_TOLD], f"and {len(told) - _PASSED_OVER_TOLD} more"]
     again = f"flyball sign {state.name}@{next(iter(passed_over))} --key FILE"
     step = f"have one signed and approved again:  {again}"
     if approval_rules.approvals is None:
-        step = "mend the trust policy first:  flyball trust show"
-    return Refusal("nothing_before", f"{environment} cannot go back from {ref}: {'; '.join(told)}", step)
+        step = "repair the trust policy first:  flyball trust show"
+    return _refused("nothing_before", f"{environment} cannot go back from {ref}: {'; '.join(told)}", step)
 
 
-def _as_refusal(found: Version | Refusal) -> Refusal | None:
-    return found if isinstance(found, Refusal) else None
+def _check_environment(approval_rules: ApprovalRules, name: str) -> None:
+    if name not in approval_rules.environments:
+        step = f"one of {', '.join(approval_rules.environments)}"
+        raise NotFoundError(f"there is no environment {name!r}", code="unknown_environment", next_step=step)
 
 
-def _environment(approval_rules: ApprovalRules, name: str) -> Refusal | None:
-    if name in approval_rules.environments:
-        return None
-    return Refusal(
-        "unknown_environment", f"there is no environment {name!r}", f"one of {', '.join(approval_rules.environments)}"
-    )
-
-
-def _glass(state: NameState, asked: Promotion) -> Refusal | None:
+def _check_glass(state: NameState, asked: Promotion) -> None:
     if asked.break_glass and not asked.reason.strip():
-        words = "breaking the glass needs a reason: it is kept for ever"
-        return Refusal("reason_missing", words, f'flyball promote {state.name}@{asked.version} --break-glass --reason "…"')
-    return None
+        words = "breaking the glass requires a reason, which stays in the history"
+        raise _refused("reason_missing", words, f'flyball promote {state.name}@{asked.version} --break-glass --reason "…"')
 
 
-def _order(state: NameState, approval_rules: ApprovalRules, asked: Promotion) -> Refusal | None:
+def _check_order(state: NameState, approval_rules: ApprovalRules, asked: Promotion) -> None:
     place = approval_rules.environments.index(asked.environment)
     if place == 0 or asked.break_glass:
-        return None
+        return
     earlier = approval_rules.environments[place - 1]
-    if asked.version in state.proven.get(earlier, frozenset()):
-        return None
-    return Refusal(
-        "out_of_order",
-        f"{state.name}@{asked.version} has not served in {earlier}, which comes before {asked.environment}",
-        f"flyball promote {state.name}@{asked.version} --to {earlier}",
-    )
+    if asked.version not in state.proven.get(earlier, frozenset()):
+        raise _refused(
+            "out_of_order",
+            f"{state.name}@{asked.version} has not served in {earlier}, which comes before {asked.environment}",
+            f"flyball promote {state.name}@{asked.version} --to {earlier}",
+        )
 
 
-def _tried(state: NameState, asked: Promotion) -> Refusal | None:
-    """A candidate is tried against what serves; what serves alone already is not promoted again."""
+def _check_tried(state: NameState, asked: Promotion) -> None:
+    """Refuse a candidate without another champion, and a promotion that changes nothing."""
     now = state.placements.get(asked.environment)
     if asked.candidate is None:
         if now is not None and now.version == asked.version and now.candidate is None:
-            return Refusal("nothing_changes", f"{asked.environment} serves {state.name}@{asked.version} already")
-        return None
+            raise _refused("nothing_changes", f"{asked.environment} serves {state.name}@{asked.version} already")
+        return
     if now is None or now.version == asked.version:
         words = f"{asked.environment} serves no other version of {state.name} to try {asked.version} against"
-        return Refusal("no_champion", words, f"flyball promote {state.name}@N --to {asked.environment}")
+        raise _refused("no_champion", words, f"flyball promote {state.name}@N --to {asked.environment}")
     if not (0 < asked.candidate.share <= 1 or (asked.candidate.shadow and asked.candidate.share == 0)):
-        return Refusal("bad_share", f"a share of {asked.candidate.share:g} tries nothing", "above 0 to 1, or a shadow")
-    return None
+        raise _refused("bad_share", f"a share of {asked.candidate.share:g} tries nothing", "above 0 to 1, or a shadow")
 
 
-def _serves(state: NameState, number: int, placed: Sequence[str], words: str) -> Refusal:
+def _serves(state: NameState, number: int, placed: Sequence[str], words: str) -> GateRefusedError:
     places = " and ".join(placed)
-    return Refusal(
+    return _refused(
         "still_placed",
         f"{state.name}@{number} serves in {places}; {words}",
         f"flyball rollback {state.name} --environment {placed[0]}",

@@ -1,6 +1,6 @@
-"""Signs and approves where the private key is: what a registry shows goes in, what the key made comes out.
+"""Signs and approves versions on the machine of the private key.
 
-It believes as little as it can: the list of files must have the root of the version, and a release must be of it.
+The registry is not trusted: the list of files must have the version's root, and the release must name the version.
 Must not know where the registry is.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flyball.errors import UsageError
-from flyball.signing import dsse, keys, oms
+from flyball.signing import keys, oms
 from flyball.signing import release as releases
 from flyball.signing.manifest import Manifest, manifest_of
 from flyball.signing.reasons import Reason, refused
@@ -28,7 +28,7 @@ _DAY_S = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """What an approver hands over: the signature in base64, and the hint of the key."""
+    """An approver's signature in base64, and the hint of the key."""
 
     signature: str
     key: str
@@ -37,7 +37,7 @@ class Approval:
 def signed(
     version: VersionDetail, statement: StatementView, key: keys.PrivateKey, *, environments: Sequence[str], days: int
 ) -> tuple[bytes, bytes]:
-    """The bundle over a version's files, and its release for some environments and days from now on."""
+    """The bundle over a version's files, and its release for these environments and days."""
     ref = f"{version.name}@{version.number}"
     if statement.subjects.get(ref) != version.root:
         raise refused(Reason.WRONG_SUBJECT, f"the registry's statement is not about {ref} as it shows it")
@@ -53,7 +53,7 @@ def signed(
 
 
 def approval(version: VersionDetail, release: bytes, key: keys.PrivateKey) -> Approval:
-    """An approver's signature over a release, if it is this version's."""
+    """An approver's signature over a release; raises if the release is of another version."""
     stated = releases.read_release(release)
     ref = f"{version.name}@{version.number}"
     if next(iter(stated.subjects.items())) != (ref, version.root):
@@ -63,7 +63,7 @@ def approval(version: VersionDetail, release: bytes, key: keys.PrivateKey) -> Ap
 
 
 def check_same(version: VersionDetail, folder: Path) -> None:
-    """Refuse to sign what is not in a folder of the signer's own; meta.json is the registry's."""
+    """Raise if the version's files differ from the signer's own folder, except meta.json."""
     ours = {name: digest for name, digest in manifest_of(folder).files.items() if name != "meta.json"}
     theirs = {name: digest for name, digest in _manifest(version).files.items() if name != "meta.json"}
     for name in sorted(ours.keys() | theirs.keys()):
@@ -72,11 +72,6 @@ def check_same(version: VersionDetail, folder: Path) -> None:
                 f"{name} is not the same in {folder} and in {version.name}@{version.number}: nothing was signed",
                 next_step=f"flyball registry show {version.name}@{version.number}",
             )
-
-
-def transfer_envelope(payload_type: str, said: bytes, key: keys.PrivateKey) -> bytes:
-    """The envelope over what a bundle file says of itself."""
-    return dsse.sign(payload_type, said, key).text()
 
 
 def _manifest(version: VersionDetail) -> Manifest:

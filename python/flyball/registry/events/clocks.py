@@ -1,6 +1,6 @@
-"""Whether an event's time can be believed: clocks of writers differ, and one that was ahead drags all that follow along.
+"""Detects a wrong clock: an event from a clock that was ahead delays the times of all later events.
 
-Order is never in doubt, since it is that of the sequence. Must not know how events are kept.
+The order of events is never in doubt: it is the sequence. Must not know how events are stored.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ AHEAD_US_MAX = 5 * 60 * 1_000_000
 
 
 def too_late(at: int, now: int) -> str | None:
-    """What to tell where the last event is later than a clock may be wrong by."""
+    """A warning if the last event is further ahead than clocks may differ."""
     if at - now <= AHEAD_US_MAX:
         return None
     return (
         f"the last event is of {text_of(at)}, {(at - now) // 60_000_000:,} minutes ahead of this clock, and until then "
-        "every event gets that time; set the clocks right, and go by the sequence of what lies between, not by its time"
+        "every event gets that time; correct the clocks, and trust the sequence of these events, not their times"
     )

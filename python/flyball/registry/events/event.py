@@ -1,14 +1,14 @@
-"""One event, as it is kept and hashed: plain values, no database.
+"""One event as it is stored and hashed: plain values, no database.
 
-The hash is over canonical JSON of everything else, the hash before included, so that whoever changes one event has to
-change all that follow. docs/reference/registry-events.md describes it for other readers.
+The hash covers the canonical JSON of all other fields, the previous hash included, so that changing one event requires
+changing all later ones. docs/reference/registry-events.md describes the format for other readers.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -18,36 +18,36 @@ if TYPE_CHECKING:
 GENESIS = "0" * 64
 BODY_BYTES_MAX = 256 * 1024
 KEYS_STREAM = "@keys"
-"""The name of events about API keys; names of packages never begin with @."""
+"""The stream of events about API keys; package names never begin with @."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def node_stream(environment: str) -> str:
-    """The name of events about servers of an environment."""
+    """The stream of events about the servers of an environment."""
     return f"@nodes.{environment}"
 
 
 def publish_stream(environment: str) -> str:
-    """The name of events about snapshots of an environment."""
+    """The stream of events about the snapshots of an environment."""
     return f"@publish.{environment}"
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Where the chain ends: 0 and 64 zeros where nothing was ever written."""
+    """The end of the chain: 0 and 64 zeros for an empty log."""
 
     sequence: int
     hash: str
 
     @property
     def digest(self) -> str:
-        """The hash as snapshots write it."""
+        """The hash in the form that snapshots use."""
         return f"sha256:{self.hash}"
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An event that is asked for. `expected_revision` is that of the name as its author saw it; none: whatever it is."""
+    """An event to append. `expected_revision`: the revision of the name that its author saw; None accepts any."""
 
     name: str
     kind: str
@@ -60,7 +60,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of the chain. `revision` counts the events of its name, `at` microseconds since 1970 in UTC."""
+    """An event of the chain. `revision` counts the events of its name; `at` is in microseconds since 1970, UTC."""
 
     sequence: int
     name: str
@@ -76,22 +76,25 @@ class Event:
 
     @property
     def when(self) -> datetime:
-        """`at` as a time."""
+        """`at` as a datetime."""
         return time_of(self.at)
 
     @property
     def head(self) -> Head:
-        """The chain's end when this was the newest."""
+        """The head of the chain right after this event."""
         return Head(self.sequence, self.hash)
 
     def document(self) -> dict[str, Any]:
-        """The event for machines to read: as it is hashed, with the hash, and the time as a text."""
+        """The event as JSON: the hashed fields, the hash, and the time as text."""
         return {**hashed(self), "at": text_of(self.at), "at_us": self.at, "hash": self.hash}
 
 
+_HASHED = [one.name for one in fields(Event) if one.name != "hash"]
+
+
 def sealed(draft: Draft, *, sequence: int, revision: int, at: int, previous: str) -> Event:
-    """The event that a draft becomes at its place in the chain."""
-    # Read back from its text: what is kept is what is hashed, whatever the caller does with the body afterwards.
+    """A draft as an event at its position in the chain."""
+    # Parsed from its own JSON, so that the event cannot change when the caller later changes the body.
     body = json.loads(canonical(draft.body))
     unhashed = Event(
         sequence, draft.name, revision, draft.kind, at, draft.actor, draft.authenticated, draft.reason, body, previous, ""
@@ -100,33 +103,22 @@ def sealed(draft: Draft, *, sequence: int, revision: int, at: int, previous: str
 
 
 def hash_of(event: Event) -> str:
-    """The hash that an event must have, as 64 hex digits."""
+    """The expected hash of an event, as 64 hex digits."""
     return hashlib.sha256(canonical(hashed(event)).encode()).hexdigest()
 
 
 def hashed(event: Event) -> dict[str, Any]:
-    """What the hash is over: everything but itself."""
-    return {
-        "sequence": event.sequence,
-        "name": event.name,
-        "revision": event.revision,
-        "kind": event.kind,
-        "at": event.at,
-        "actor": event.actor,
-        "authenticated": event.authenticated,
-        "reason": event.reason,
-        "body": event.body,
-        "previous": event.previous,
-    }
+    """The hashed fields: all but the hash."""
+    return {name: getattr(event, name) for name in _HASHED}
 
 
 def canonical(document: object) -> str:
-    """JSON with sorted keys, no spaces and nothing but ASCII: equal documents are equal texts, in every database."""
+    """JSON with sorted keys, no spaces, ASCII only: equal documents are equal texts in every database."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def time_of(at: int) -> datetime:
-    """Microseconds since 1970 as a time in UTC."""
+    """Microseconds since 1970 as a UTC datetime."""
     return _EPOCH + timedelta(microseconds=at)
 
 
@@ -136,6 +128,6 @@ def text_of(at: int) -> str:
 
 
 def microseconds(time: datetime) -> int:
-    """A time as microseconds since 1970; one without a zone is taken as UTC."""
+    """A datetime as microseconds since 1970; without a zone it counts as UTC."""
     moment = time if time.tzinfo else time.replace(tzinfo=UTC)
     return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -1,7 +1,7 @@
-"""What an event changes: one pure function, `effects`, that the tables, `verify` and time travel all go by.
+"""The changes that an event makes: one pure function, `effects`, used by tables, `verify` and time travel.
 
-Effects do not depend on what was there before, so applying them to tables in a transaction and to dictionaries in memory
-gives the same rows. Must not know databases, nor which acts are allowed: `rules` judges before an event is written.
+Effects do not depend on earlier rows, so applying them to tables in a transaction and to dictionaries in memory gives the
+same rows. Must not know databases, nor which acts are allowed: `rules` decides before an event is written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flyball.registry.events.event import Event
 
 CHAMPION, CANDIDATE, ALIAS = "champion", "candidate", "alias"
-"""The slots of a place: what an environment serves, what stands beside it, and what an alias points to."""
+"""The slots of a place: an environment's champion and candidate, and the version of an alias."""
 
 KEYS: dict[str, tuple[str, ...]] = {
     "names": ("name",),
@@ -31,14 +31,14 @@ KEYS: dict[str, tuple[str, ...]] = {
     "api_keys": ("name",),
     "published": ("environment",),
 }
-"""By what a row of each table is known."""
+"""The primary key of each table."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """A row that is there from now on, in the place of one with the same key; of `highest` the higher value stays."""
+    """Insert or replace a row by its key; column `highest` keeps the higher value."""
 
     table: str
     row: Row
@@ -47,7 +47,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Values of a row that are others from now on; a row that is not there stays away."""
+    """Update columns of an existing row; a missing row stays missing."""
 
     table: str
     key: tuple[Any, ...]
@@ -56,7 +56,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """What holds where these columns are so ends here: at one spot, or at all spots of a server."""
+    """End the open intervals whose columns match: one spot, or all spots of a server."""
 
     table: str
     spot: Row
@@ -66,7 +66,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Void:
-    """Approvals of a version that count no longer: they were for a release that is not the one any more."""
+    """Void a version's approvals: they were for a replaced release."""
 
     name: str
     number: int
@@ -77,7 +77,7 @@ Effect = Put | Change | End | Void
 
 
 def effects(event: Event) -> Iterator[Effect]:
-    """Everything that an event changes, in order."""
+    """All effects of an event, in order."""
     body = kinds.read_body(event.kind, event.body)
     match body:
         case kinds.Registered():
@@ -107,7 +107,7 @@ def effects(event: Event) -> Iterator[Effect]:
 
 
 def _beside_versions(event: Event, body: kinds.Body) -> Iterator[Effect]:
-    """Of keys, snapshots and servers."""
+    """Effects of events about keys, snapshots and servers."""
     match body:
         case kinds.KeyAdded():
             yield _key_added(event, body)
@@ -124,7 +124,7 @@ def _beside_versions(event: Event, body: kinds.Body) -> Iterator[Effect]:
 
 
 def _registered(event: Event, body: kinds.Registered) -> Iterator[Effect]:
-    # Two names that differ only in case would be one folder on some disks: the column is unique.
+    # `folded` is unique: names that differ only in case would be one folder on some disks.
     named = {"name": event.name, "folded": event.name.lower(), "latest": body.version}
     changed = {"changed_seq": event.sequence, "changed_at": event.at}
     yield Put("names", {**named, **changed}, highest="latest")  # imported versions keep their numbers, in any order
@@ -223,7 +223,7 @@ def _state(state: str, event: Event) -> Row:
 
 @dataclass(slots=True)
 class Fold:
-    """The tables in memory. Intervals that ended go to `finished` at once, since a long history has very many."""
+    """The tables in memory. Ended intervals go to `finished` at once: a long history has very many."""
 
     finished: Callable[[str, Row], None]
     tables: dict[str, dict[tuple[Any, ...], Row]] = field(default_factory=lambda: {name: {} for name in KEYS})
@@ -231,7 +231,7 @@ class Fold:
     _counted: dict[tuple[str, int], list[Row]] = field(default_factory=dict)
 
     def apply(self, event: Event) -> None:
-        """One more event."""
+        """Apply one event."""
         for effect in effects(event):
             match effect:
                 case Put():
@@ -250,7 +250,7 @@ class Fold:
         one = (end.table, *(end.spot.get(part) for part in KEYS[end.table][:-1]))
         if None not in one:
             ending = [self._open[one]] if one in self._open else []
-        else:  # of a server that is gone, which is seldom
+        else:  # a forgotten server, which is rare
             ending = [key for key, row in held.items() if all(row[part] == value for part, value in end.spot.items())]
         for key in ending:
             del self._open[end.table, *key[:-1]]
@@ -268,7 +268,7 @@ class Fold:
             self._counted.setdefault((row["name"], row["number"]), []).append(kept)
 
     def rows(self) -> Iterator[tuple[str, Row]]:
-        """Every row that is held, with its table."""
+        """Every row in memory, with its table."""
         for table, rows in self.tables.items():
             for row in rows.values():
                 yield table, row

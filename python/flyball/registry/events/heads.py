@@ -1,7 +1,7 @@
-"""Heads that were kept elsewhere, against the chain: what shows that its end was cut off or that it was written anew.
+"""Compares heads stored elsewhere with the chain, to detect a truncated or rewritten log.
 
-`verify` proves that a chain fits itself; only what somebody else kept proves that it is still the same one. Must not know
-where heads are kept, nor whether the registry is on this machine.
+`verify` proves that a chain is consistent; only a head stored elsewhere proves that it is still the same one. Must not know
+where heads are stored, nor whether the registry is on this machine.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ _HEAD = re.compile(r"([0-9]{1,18}):(?:sha256:)?([0-9a-f]{64})")
 
 
 def read_head(text: str) -> Head:
-    """A head as people keep it: SEQUENCE:HASH."""
+    """Parse SEQUENCE:HASH."""
     found = _HEAD.fullmatch(text)
     if found is None:
-        raise UsageError(f"{text!r} is no head", next_step="write SEQUENCE:HASH, as flyball registry verify shows it")
+        raise UsageError(f"{text!r} is not a head", next_step="write SEQUENCE:HASH, as flyball registry verify shows it")
     return Head(int(found[1]), found[2])
 
 
 def heads_of(records: Iterable[Mapping[str, Any]]) -> set[Head]:
-    """The heads in a journal's records of kind `registry`."""
+    """The heads in a journal's `registry` records."""
     return {Head(int(record["sequence"]), str(record["hash"]).removeprefix("sha256:")) for record in records}
 
 
 def unlike(registry: Acting, heads: Iterable[Head]) -> Iterator[str]:
-    """Each head that the registry's chain does not have, in words."""
+    """A message for each head that is not in the registry's chain."""
     for head in sorted(set(heads), key=lambda one: one.sequence):
         if head.sequence == 0:
-            continue  # the head of an empty registry, which is the beginning of every one
+            continue  # the head of an empty registry: every chain starts there
         found = registry.history(after=head.sequence - 1, limit=1)
         if not found:
-            yield f"event {head.sequence}: is gone; its hash was kept elsewhere, and the chain ends before it"
+            yield f"event {head.sequence}: is missing; its hash was stored elsewhere, and the chain ends before it"
         elif (found[0].sequence, found[0].hash) != (head.sequence, head.hash):
-            yield f"event {head.sequence}: is not the one whose hash was kept elsewhere ({head.hash[:12]}…)"
+            yield f"event {head.sequence}: has another hash than the one stored elsewhere ({head.hash[:12]}…)"

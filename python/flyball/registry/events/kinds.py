@@ -1,11 +1,11 @@
-"""The kinds of events and what stands in the body of each: one closed list, checked before anything is kept.
+"""The closed list of event kinds, with the body of each, validated before an event is stored.
 
-Events are read for ever, so a body may gain optional keys and never lose one. Must not know how events are stored.
+Events are read forever, so a body may gain optional keys but never lose one. Must not know how events are stored.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
@@ -13,18 +13,12 @@ from flyball.documents.faults import Allowed, faults_of
 from flyball.documents.field_types import Name
 from flyball.errors import RegistryRefusedError
 
-Kind = Literal[
-    "registered", "signed", "approved", "rejected", "promoted", "rolled_back", "aliased", "revoked", "retired",
-    "imported", "refused", "key_added", "key_removed", "published", "acknowledged", "forgotten",
-]  # fmt: skip
-KINDS: tuple[Kind, ...] = get_args(Kind)
-
 Tier = Literal["low", "standard", "high"]
 Role = Literal["reader", "deployer", "approver", "auditor"]
 
 
 def printable(text: str) -> bool:
-    """Whether every database can keep it and one line's end is all that could make it look like something else."""
+    """Whether a text has only printable characters and line feeds, which every database can store."""
     return all(letter.isprintable() or letter == "\n" for letter in text)
 
 
@@ -52,13 +46,13 @@ _Names = Annotated[list[Name], Field(min_length=1, max_length=16, description="a
 
 
 class Body(BaseModel):
-    """What an event says beside its kind."""
+    """The fields of one event kind."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
 
 
 class Reference(Body):
-    """Another package that a decision uses: the model's name in the decision, and which version stands behind it."""
+    """A version of another package that a decision uses, and the model's name in the decision."""
 
     model: _Short
     name: Name
@@ -67,14 +61,14 @@ class Reference(Body):
 
 
 class Candidate(Body):
-    """How a candidate stands beside what is placed: its share of the requests, or in their shadow."""
+    """The traffic of a candidate: its share of the requests, or a copy of each."""
 
     share: Annotated[float, Field(ge=0, le=1), Allowed("a number, 0 to 1")]
     shadow: bool = False
 
 
 class Registered(Body):
-    """A version came to be. `root` is its package's id; `manifest` and `meta` are digests in the artifact store."""
+    """A new version. `root` is its package's id; `manifest` and `meta` are digests in the artifact store."""
 
     version: _Number
     root: _Digest
@@ -87,9 +81,9 @@ class Registered(Body):
 
 
 class Signed(Body):
-    """A signature over the package and a release statement, by the key whose hint and name stand here.
+    """Signatures over the package and its release statement, by the key with this hint and name.
 
-    `not_after`: the release's end, beside the release itself, so that nobody has to read that to know.
+    `not_after` repeats the release's end, so that readers need not fetch the release.
     """
 
     version: _Number
@@ -102,7 +96,7 @@ class Signed(Body):
         | None
     ) = None
     submitted_by: _Short | None = None
-    """Who handed the signature over, where that was not the key's owner: an API key or a user of the machine."""
+    """Who submitted the signature, if not the key's owner: an API key or an operating system user."""
 
 
 class Approved(Body):
@@ -117,14 +111,14 @@ class Approved(Body):
 
 
 class Rejected(Body):
-    """An approver's no."""
+    """A rejection by an approver."""
 
     version: _Number
     why: _Text
 
 
 class Promoted(Body):
-    """A version was placed in an environment, or stands beside what is placed there as a candidate."""
+    """A version was placed in an environment, as champion or as candidate."""
 
     version: _Number
     environment: Name
@@ -135,14 +129,14 @@ class Promoted(Body):
 
 
 class PassedOver(Body):
-    """A version that a rollback did not go back to, and why servers would have refused it."""
+    """A version that a rollback skipped, and why servers would have refused it."""
 
     version: _Number
     why: _Text
 
 
 class RolledBack(Body):
-    """What is placed in an environment from now on, null for nothing; `from` is what was there. A candidate is gone."""
+    """A rollback from one version to another, or to nothing (null); it also removes the candidate."""
 
     environment: Name
     version: _Number | None
@@ -151,7 +145,7 @@ class RolledBack(Body):
 
 
 class Aliased(Body):
-    """An alias points to a version, or to none any more."""
+    """An alias was moved to a version, or removed (null)."""
 
     alias: Name
     version: _Number | None
@@ -159,29 +153,29 @@ class Aliased(Body):
 
 
 class Revoked(Body):
-    """A version that must not be served again."""
+    """A version that must never serve again."""
 
     version: _Number
     root: _Digest
 
 
 class Retired(Body):
-    """A version that nobody needs any longer."""
+    """A version that is no longer needed."""
 
     version: _Number
 
 
 class Imported(Body):
-    """Where a version came from."""
+    """The origin of an imported version."""
 
     version: _Number
     from_: Annotated[_Text, Field(alias="from")]
 
 
 class Refused(Body):
-    """An act that was asked for and not done: the stable code, and the words that were told.
+    """A refused act: its stable code and message.
 
-    With `left_out`: so many acts of one caller, which were not written down one by one.
+    `left_out`: the number of further refusals of one caller that were counted instead of recorded.
     """
 
     act: _Short
@@ -191,7 +185,7 @@ class Refused(Body):
 
 
 class KeyAdded(Body):
-    """An API key and its roles; only its SHA-256 is kept."""
+    """A new API key with its roles; only its SHA-256 is stored."""
 
     name: Name
     roles: Annotated[list[Role], Field(min_length=1, max_length=4, description="a list of 1 to 4 roles")]
@@ -199,13 +193,13 @@ class KeyAdded(Body):
 
 
 class KeyRemoved(Body):
-    """An API key that is no longer taken."""
+    """A removed API key."""
 
     name: Name
 
 
 class Published(Body):
-    """A snapshot of an environment was given to the data plane; `digest` is that of its index."""
+    """A snapshot of an environment was applied to the data plane; `digest` is its index's."""
 
     environment: Name
     generation: _Count
@@ -213,7 +207,7 @@ class Published(Body):
 
 
 class Serving(Body):
-    """What a server answers with, and since when, as far as the registry heard of it."""
+    """What a server serves, and since when by its reports."""
 
     version: _Number | None
     digest: _Digest
@@ -221,10 +215,10 @@ class Serving(Body):
 
 
 class Acknowledged(Body):
-    """What one server made of what is placed under a name: written when that changes, not each time that it is asked.
+    """A server's changed report about one name; repeated equal reports make no events.
 
-    `version` and `digest` are what it should serve, `serving` is what it does serve. `silent_since`: nobody heard of it from
-    then on until now, so what it said before counts up to then only. `unsaid` counts changes that were too many to write.
+    `version` and `digest` are what it should serve, `serving` is what it does serve. `silent_since`: it sent no reports from
+    then until now, so its previous report counts only up to then. `unsaid` counts changes above the hourly limit.
     """
 
     name: Name
@@ -241,7 +235,7 @@ class Acknowledged(Body):
 
 
 class Forgotten(Body):
-    """A server that is gone: what it said counts up to when it was last heard of."""
+    """A forgotten server: its reports count up to its last one, `silent_since`."""
 
     node: _Short
     environment: Name
@@ -269,10 +263,10 @@ BODIES: dict[str, type[Body]] = {
 
 
 def read_body(kind: str, body: object) -> Body:
-    """The body as its kind declares it; raises with all faults."""
+    """Validate a body by its kind; raises with all faults."""
     model = BODIES.get(kind)
     if model is None:
-        raise RegistryRefusedError(f"there is no event of kind {kind!r}", next_step=f"kinds are {', '.join(KINDS)}")
+        raise RegistryRefusedError(f"there is no event of kind {kind!r}", next_step=f"kinds are {', '.join(BODIES)}")
     try:
         return model.model_validate(body)
     except ValidationError as error:

@@ -1,7 +1,7 @@
 """`EventLog`: appends events to the chain, one writer at a time, and reads them.
 
-An event and what it changes in the tables are one transaction. A writer says which revision of the name it saw; where
-somebody was faster it is told who did what. Must not know which acts are allowed.
+An event and its changes to the tables are one transaction. A writer states the revision of the name that it saw; if the name
+changed since, the error names the conflicting act. Must not know which acts are allowed.
 """
 
 from __future__ import annotations
@@ -61,20 +61,20 @@ class EventLog:
         reason: str = "",
         authenticated: Authenticated = "none",
     ) -> Event:
-        """Append one event, with what it changes; raises `RegistryConflictError` where the name has moved on."""
+        """Append one event with its effects; raises `RegistryConflictError` if the name has changed."""
         return self.append_all([Draft(name, kind, body, actor, reason, expected_revision, authenticated)])[0]
 
     def append_all(self, drafts: Sequence[Draft]) -> list[Event]:
-        """Append several events as one: all are kept, or none. Later ones expect what earlier ones leave."""
+        """Append several events atomically."""
         if not 0 < len(drafts) <= DRAFTS_MAX:
-            raise RegistryRefusedError(f"{len(drafts)} events at once; 1 to {DRAFTS_MAX:,} are taken")
+            raise RegistryRefusedError(f"{len(drafts)} events at once; 1 to {DRAFTS_MAX:,} are allowed")
         for draft in drafts:
             _check(draft)
         with self._database.writing() as connection:
             return self._append(connection, drafts)
 
     def append_in(self, connection: Connection, drafts: Sequence[Draft]) -> list[Event]:
-        """The same, as a part of what a writer of this database does."""
+        """Append within a writer's transaction."""
         for draft in drafts:
             _check(draft)
         return self._append(connection, drafts)
@@ -86,34 +86,34 @@ class EventLog:
         return made
 
     def rebuild(self) -> int:
-        """Make the tables anew from the events alone, while nobody writes; gives the number of events."""
+        """Rebuild the tables from the events, under the writers' lock; returns the number of events."""
         with self._database.writing() as connection:
             return projections.rebuild(connection, (event_of(row) for row in stored(connection)))
 
     def head(self) -> Head:
-        """Where the chain ends."""
+        """The end of the chain."""
         with self._database.reading() as connection:
             return _head(connection)[0]
 
     def warnings(self) -> list[str]:
-        """What makes times doubtful: the last event lies ahead of this clock."""
+        """Warnings about clocks: the last event is ahead of this one."""
         with self._database.reading() as connection:
             warning = too_late(_head(connection)[1], self._clock())
         return [warning] if warning else []
 
     def acted_since(self, sequence: int) -> bool:
-        """Whether anything was done to a package behind a place in the chain; refusals and words of servers are nothing."""
+        """Whether an act changed a package after this sequence; refusals and servers' reports do not count."""
         asked = select(events.c.sequence).where(events.c.sequence > sequence, events.c.kind.not_in(_CHANGES_NOTHING))
         with self._database.reading() as connection:
             return connection.execute(asked.where(events.c.name.not_like("@%")).limit(1)).first() is not None
 
     def revision(self, name: str) -> int:
-        """How many events a name has; what `append` expects."""
+        """The number of a name's events, for `expected_revision`."""
         with self._database.reading() as connection:
             return _revision(connection, name)
 
     def get(self, sequence: int) -> Event:
-        """One event by its place in the chain."""
+        """The event with this sequence."""
         with self._database.reading() as connection:
             row = connection.execute(select(events).where(events.c.sequence == sequence)).first()
         if row is None:
@@ -121,16 +121,21 @@ class EventLog:
         return event_of(row)
 
     def of(self, name: str, *, after_revision: int = 0, after: int = 0, limit: int = EVENTS_MAX) -> list[Event]:
-        """The events of a name, oldest first, behind a revision and a place in the chain; 10,000 at most in one answer."""
+        """Events of a name after a revision and a sequence, oldest first; at most 10,000."""
         asked = select(events).where(events.c.name == name, events.c.revision > after_revision)
         return self._read(asked.where(events.c.sequence > after).order_by(events.c.revision), limit)
+
+    def other_spelling(self, name: str) -> str | None:
+        """A registered name that differs from this one only in case: both would be one folder on some disks."""
+        with self._database.reading() as connection:
+            return _other_spelling(connection, name)
 
     def latest(self, name: str, limit: int = 100) -> list[Event]:
         """The newest events of a name, newest first."""
         return self._read(select(events).where(events.c.name == name).order_by(events.c.revision.desc()), limit)
 
     def since(self, sequence: int, *, limit: int = EVENTS_MAX) -> list[Event]:
-        """What came after a place in the chain, oldest first; 10,000 at most in one answer."""
+        """Events after a sequence, oldest first; at most 10,000."""
         return self._read(select(events).where(events.c.sequence > sequence).order_by(events.c.sequence), limit)
 
     def _read(self, asked: Any, limit: int) -> list[Event]:
@@ -140,8 +145,8 @@ class EventLog:
 
 
 def stored(connection: Connection) -> Iterator[Row[Any]]:
-    """Every row of the events in order, a few at a time."""
-    # By pages and not by one long cursor: a driver that reads it all at once would need the memory for it.
+    """Every event row in order, page by page."""
+    # Not one long cursor: some drivers would load the whole result into memory.
     last = -(2**62)
     while True:
         asked = select(events).where(events.c.sequence > last).order_by(events.c.sequence)
@@ -153,7 +158,7 @@ def stored(connection: Connection) -> Iterator[Row[Any]]:
 
 
 def event_of(row: Row[Any]) -> Event:
-    """An event as its row has it; the body is read, and nothing is judged."""
+    """An event from its row; nothing is validated."""
     values = row._mapping
     return Event(**{**values, "body": json.loads(values["body"])})
 
@@ -164,7 +169,7 @@ def row_of(event: Event) -> dict[str, Any]:
 
 
 def chained(drafts: Sequence[Draft], head: Head, at: int, revisions: dict[str, int]) -> Iterator[Event]:
-    """Drafts as the events that follow a head; `revisions` has the names' and is brought forward."""
+    """Drafts as the events after a head; updates `revisions`, by name."""
     for draft in drafts:
         revisions[draft.name] += 1
         event = sealed(draft, sequence=head.sequence + 1, revision=revisions[draft.name], at=at, previous=head.hash)
@@ -184,14 +189,14 @@ def _chain(connection: Connection, drafts: Sequence[Draft], now: int) -> list[Ev
         if draft.kind == "registered" and not revisions[draft.name]:
             _alone(connection, draft.name)
         seen.add(draft.name)
-    # A clock that was set back must not put an event before those that it follows: time travel goes by `at`.
+    # A clock that was set back must not date an event before earlier ones: time travel uses `at`.
     made = list(chained(drafts, head, max(now, last_at), revisions))
     connection.execute(insert(events), [row_of(event) for event in made])
     return made
 
 
 def _expect(connection: Connection, draft: Draft, revision: int) -> None:
-    """Refuse a writer who has not seen what changed meanwhile. Refused acts change nothing, so nobody trips over them."""
+    """Refuse a writer with an outdated revision. Refused acts change nothing, so they do not conflict."""
     expected = draft.expected_revision
     asked = select(events).where(events.c.name == draft.name, events.c.revision > expected)
     meanwhile = connection.execute(
@@ -209,12 +214,14 @@ def _expect(connection: Connection, draft: Draft, revision: int) -> None:
         )
 
 
+def _other_spelling(connection: Connection, name: str) -> str | None:
+    return connection.execute(select(names.c.name).where(names.c.folded == name.lower(), names.c.name != name)).scalar()
+
+
 def _alone(connection: Connection, name: str) -> None:
-    """Refuse a new name that another one differs from only in case: both would be one folder on some disks."""
-    other = connection.execute(select(names.c.name).where(names.c.folded == name.lower(), names.c.name != name)).scalar()
-    if other is not None:
+    if other := _other_spelling(connection, name):
         raise RegistryConflictError(
-            f"{name} differs only in case from {other}, which is there", next_step=f"register it as {other}"
+            f"{name} differs only in case from {other}, which exists", next_step=f"register it as {other}"
         )
 
 
@@ -230,17 +237,17 @@ def _revision(connection: Connection, name: str) -> int:
 
 def _check(draft: Draft) -> None:
     if not _STREAM.fullmatch(draft.name):
-        raise RegistryRefusedError(f"{draft.name!r} is no name", next_step=NAME_WORDS)
+        raise RegistryRefusedError(f"{draft.name!r} is not a name", next_step=NAME_WORDS)
     _check_text("actor", draft.actor, 1, _ACTOR_MAX)
     _check_text("reason", draft.reason, 0, _REASON_MAX)
     read_body(draft.kind, draft.body)
     try:
         size = len(canonical(draft.body))
     except (ValueError, TypeError, RecursionError) as error:
-        raise RegistryRefusedError(f"the body of this {draft.kind} event is no JSON: {error}") from error
+        raise RegistryRefusedError(f"the body of this {draft.kind} event is not JSON: {error}") from error
     if size > BODY_BYTES_MAX:
         raise RegistryRefusedError(
-            f"the body of this {draft.kind} event has {size:,} bytes; {BODY_BYTES_MAX:,} are taken",
+            f"the body of this {draft.kind} event has {size:,} bytes; at most {BODY_BYTES_MAX:,} are allowed",
             next_step="keep large evidence as an artifact and name its digest",
         )
 
@@ -249,5 +256,5 @@ def _check_text(what: str, text: str, least: int, most: int) -> None:
     fits = least <= len(text) <= most
     if not fits or not printable(text):
         raise RegistryRefusedError(
-            f"the {what} {text[:40]!r} is not taken", next_step=f"{least} to {most:,} printable characters"
+            f"the {what} {text[:40]!r} is not valid", next_step=f"{least} to {most:,} printable characters"
         )

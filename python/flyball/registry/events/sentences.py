@@ -1,4 +1,4 @@
-"""An event in one sentence, for people: who did what, and why."""
+"""Events as sentences for people: actor, act, reason."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ if TYPE_CHECKING:
 
 
 def told(event: Event) -> str:
-    """One line: time, actor, act and reason."""
+    """One line with time, actor, act and reason."""
     why = f" ({event.reason})" if event.reason else ""
     return f"{text_of(event.at)} {who(event)} {act(event)}{why}"
 
 
 def who(event: Event | EventView | PlacementView) -> str:
-    """The actor, marked where nobody authenticated the name."""
+    """The actor, marked if not authenticated."""
     return f"{event.actor} (not authenticated)" if event.authenticated == "none" else event.actor
 
 
 def act(event: Event | EventView) -> str:
-    """What was done, without who and when."""
+    """The act, without actor and time."""
     body, version = event.body, f"{event.name}@{event.body.get('version')}"
     match event.kind:
         case "promoted" if body.get("candidate"):
@@ -50,7 +50,7 @@ def act(event: Event | EventView) -> str:
 
 
 def _beside_versions(event: Event | EventView) -> str | None:
-    """Of keys, snapshots and servers; none for other kinds."""
+    """Sentences about keys, snapshots and servers; None for other kinds."""
     body = event.body
     match event.kind:
         case "key_added":
@@ -72,5 +72,5 @@ def _acknowledged(body: dict[str, Any]) -> str:
     serving = body["serving"]
     serves = f"serves {name}@{serving['version'] or '?'}" if serving else f"serves no {name}"
     refuses = f"refused {name}@{body['version'] or '?'} ({body['reason']}) and " if body["state"] == "refused" else ""
-    unsaid = f", after {body['unsaid']} changes that are not told" if body.get("unsaid") else ""
+    unsaid = f", after {body['unsaid']} unrecorded changes" if body.get("unsaid") else ""
     return f"heard that {where} {refuses}{serves}{unsaid}"

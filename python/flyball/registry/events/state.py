@@ -1,7 +1,7 @@
-"""One name's state, in the order of its events' revisions: what their `effects` make of it, as they make the tables.
+"""The state of one name, built from the `effects` of its events, like the tables.
 
-Plain values, no store and no clock. `rules.py` judges acts by this and by nothing else, so that what was allowed can be
-judged again from the log alone.
+Plain values, no store and no clock. `rules.py` evaluates acts by this state alone, so that every past act can be evaluated
+again from the log.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from flyball.registry.events.fold import ALIAS, CANDIDATE, CHAMPION, Change, End, Put, Void, effects
+from flyball.registry.events.kinds import Reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,18 +24,8 @@ VersionStanding = Literal["registered", "signed", "approved", "rejected", "revok
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
-    """A model of another version that a decision asks."""
-
-    model: str
-    name: str
-    version: int
-    root: str
-
-
-@dataclass(frozen=True, slots=True)
 class Approval:
-    """One person's signature under the release."""
+    """One approver's signature over the release."""
 
     approver: str
     key: str
@@ -45,7 +36,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A package with its number, and what was said about it since."""
+    """A version: its package, signatures, approvals and state."""
 
     number: int
     root: str
@@ -58,20 +49,20 @@ class Version:
     bundle: str | None = None
     release: str | None = None
     signer: str | None = None
-    """Name of the signing key."""
+    """The name of the signing key."""
     signer_key: str | None = None
     approvals: tuple[Approval, ...] = ()
     rejected: str | None = None
-    """Why, where somebody rejected it."""
+    """The reason of its rejection."""
     revoked: str | None = None
     retired: bool = False
     changed: int = 0
-    """The place in the log of the last event about its signatures, or about whether it may serve."""
+    """Sequence of the last event about its signatures or its right to serve."""
     placed_as: tuple[str | None, int] | None = None
-    """Its release and how many had approved that when it was last placed, which enough had then."""
+    """Its release and number of approvals at its last promotion, which were sufficient then."""
 
     def standing(self, approvals_needed: float) -> VersionStanding:
-        """In one word. Where nobody knows how many are needed, no number is enough."""
+        """The version's state. `approvals_needed` is infinite if the trust policy is unreadable."""
         if self.revoked is not None:
             return "revoked"
         if self.retired:
@@ -85,7 +76,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A version that gets a share of the requests, or a copy of each."""
+    """A candidate: it gets a share of the requests, or a copy of each."""
 
     version: int
     share: float
@@ -94,30 +85,30 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What an environment serves under the name; `before` are the versions that a rollback goes back to, newest last."""
+    """What an environment serves under the name; `before` are a rollback's targets, newest last."""
 
     version: int
     candidate: Candidate | None
     before: tuple[int, ...]
     sequence: int
-    """The place in the log of the event that placed it so."""
+    """Sequence of the event that placed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NameState:
-    """Everything that is known of a name at a revision."""
+    """The state of a name at a revision."""
 
     name: str
     revision: int = 0
     versions: dict[int, Version] = field(default_factory=dict)
     spots: dict[tuple[str, str], Row] = field(default_factory=dict)
-    """What holds now, by slot and place, as the table of placements has it."""
+    """Current placements, by slot and place, as rows of the placements table."""
     before: dict[str, tuple[int, ...]] = field(default_factory=dict)
     proven: dict[str, frozenset[int]] = field(default_factory=dict)
-    """For each environment the versions that served there and were not rolled back from."""
+    """The versions that served in each environment and were not rolled back from."""
 
     def after(self, event: Event) -> NameState:
-        """The state once this has happened. Kinds that change nothing here only count."""
+        """The state after an event. Every kind advances the revision."""
         versions, spots = dict(self.versions), dict(self.spots)
         for effect in effects(event):
             match effect:
@@ -139,7 +130,7 @@ class NameState:
         return self._with_past(state, event) if event.kind in ("promoted", "rolled_back") else state
 
     def _with_past(self, state: NameState, event: Event) -> NameState:
-        """What a rollback may go back to, and what has proven itself there."""
+        """Update rollback targets and proven versions."""
         place, spot = event.body["environment"], (CHAMPION, event.body["environment"])
         was, now = self.spots.get(spot), state.spots.get(spot)
         before, proven = self.before.get(place, ()), self.proven.get(place, frozenset())
@@ -159,12 +150,12 @@ class NameState:
 
     @property
     def next_number(self) -> int:
-        """Of a version that is registered now."""
+        """The number of the next registered version."""
         return max(self.versions, default=0) + 1
 
     @property
     def placements(self) -> dict[str, Placement]:
-        """What each environment serves."""
+        """The placement in each environment."""
         return {place: self._placement(place, row) for (slot, place), row in self.spots.items() if slot == CHAMPION}
 
     def _placement(self, place: str, row: Row) -> Placement:
@@ -175,11 +166,11 @@ class NameState:
 
     @property
     def aliases(self) -> dict[str, int]:
-        """To which version each alias points."""
+        """The version of each alias."""
         return {alias: row["version"] for (slot, alias), row in self.spots.items() if slot == ALIAS}
 
     def placed(self, number: int) -> list[str]:
-        """Environments that serve the version, or try it."""
+        """Environments that serve the version as champion or candidate."""
         return [
             environment
             for environment, placement in self.placements.items()
@@ -188,7 +179,7 @@ class NameState:
 
 
 def fold(name: str, events: Iterable[Event]) -> NameState:
-    """The state after all of these."""
+    """The state after all of these events."""
     state = NameState(name)
     for event in events:
         state = state.after(event)
@@ -215,7 +206,7 @@ def _approval(row: Row, event: Event) -> Approval:
 def _changed(version: Version, values: Row, event: Event) -> Version:
     match values.get("state"):
         case "signed":
-            # Approvals were for the release before: who approved that has not seen this one. `Void` says so.
+            # `Void` drops the approvals: they were for the previous release.
             signed = replace(version, signer=values["signed_name"], signer_key=values["signed_key"], rejected=None)
             return replace(signed, bundle=values["bundle"], release=values["release"], changed=event.sequence)
         case "rejected":

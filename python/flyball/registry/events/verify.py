@@ -1,7 +1,7 @@
-"""`verify`: the chain from its first event to its last, and the tables against a fold of it.
+"""`verify`: checks the whole chain, and the tables against a fold of its events.
 
-Takes what is in the database as hostile: an edited row is a finding with its place, never an exception. That a chain is
-whole does not say that it is the same one as before: `heads` compares. Must not change anything.
+Treats the database as hostile: an edited row is a finding with its position, never an exception. A consistent chain may
+still be another one than before: see `heads`. Must not change anything.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sqlalchemy import select
 from flyball.errors import FlyballError
 from flyball.registry.events.event import GENESIS, Event, Head, canonical, hash_of
 from flyball.registry.events.fold import Fold
-from flyball.registry.events.kinds import KINDS
+from flyball.registry.events.kinds import BODIES
 from flyball.registry.events.log import stored
 from flyball.registry.tables import schema
 
@@ -35,7 +35,7 @@ _TYPES = {"sequence": int, "revision": int, "at": int}  # SQLite keeps anything 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it must be: the event's place in the chain, or a table, and what is wrong."""
+    """An inconsistency: the event or table, and what is wrong."""
 
     where: str
     words: str
@@ -46,7 +46,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Verdict:
-    """What `verify` found. At most 100 findings are told; `more` counts the others."""
+    """The result of `verify`: at most 100 findings; `more` counts the others."""
 
     head: Head
     events: int = 0
@@ -55,11 +55,11 @@ class Verdict:
 
     @property
     def holds(self) -> bool:
-        """Whether everything is as it must be."""
+        """Whether nothing was found."""
         return not self.findings
 
     def add(self, where: str, words: str) -> None:
-        """One more finding."""
+        """Add a finding."""
         if len(self.findings) < FINDINGS_MAX:
             self.findings.append(Finding(where, words))
         else:
@@ -67,7 +67,7 @@ class Verdict:
 
 
 def verify(database: Database) -> Verdict:
-    """Check everything that the database holds."""
+    """Check the events and tables of a database."""
     with database.reading() as connection:
         walk = _Walk()
         for row in stored(connection):
@@ -79,7 +79,7 @@ def verify(database: Database) -> Verdict:
 
 
 class _Walk:
-    """From one event to the next: what the chain and the revisions must be, and the fold so far."""
+    """The state between two events: expected hash, revisions, and the fold so far."""
 
     def __init__(self) -> None:
         self.verdict = Verdict(Head(0, GENESIS))
@@ -90,11 +90,11 @@ class _Walk:
         self._at = 0
 
     def step(self, row: Row[Any]) -> None:
-        """One row."""
+        """Check one row."""
         where = f"event {row.sequence}"
         self.verdict.events += 1
         if not all(isinstance(value, _TYPES.get(column, str)) for column, value in row._mapping.items()):
-            self.verdict.add(where, "was changed: a number is no number, or a text is no text")
+            self.verdict.add(where, "was changed: a column has the wrong type")
             self.folds = False
             return
         event = self._read(row, where)
@@ -107,7 +107,7 @@ class _Walk:
         self.verdict.head = Head(row.sequence, row.hash)
 
     def end(self) -> Verdict:
-        """What was found, once every row was seen."""
+        """The verdict after the last row."""
         for table, row in self._fold.rows():
             self.sums.add(table, row)
         return self.verdict
@@ -129,17 +129,17 @@ class _Walk:
         expected = self.verdict.head.sequence + 1
         if row.sequence != expected:
             missing = f"{expected}" if row.sequence == expected + 1 else f"{expected} to {row.sequence - 1}"
-            self.verdict.add(where, f"follows a gap: {missing} is not there")
+            self.verdict.add(where, f"follows a gap: {missing} is missing")
         if row.previous != self.verdict.head.hash:
-            self.verdict.add(where, "does not follow the one before: the chain is broken between them")
+            self.verdict.add(where, "does not follow the previous event: the chain is broken between them")
         self._revisions[row.name] += 1
         if row.revision != self._revisions[row.name]:
             self.verdict.add(where, f"is revision {row.revision} of {row.name}, and must be {self._revisions[row.name]}")
             self._revisions[row.name] = row.revision
         if row.at < self._at:
-            self.verdict.add(where, "lies before the one that it follows")
-        if row.kind not in KINDS:
-            self.verdict.add(where, f"is of kind {row.kind!r}, which does not exist")
+            self.verdict.add(where, "has an earlier time than the previous event")
+        if row.kind not in BODIES:
+            self.verdict.add(where, f"has the unknown kind {row.kind!r}")
 
     def _folded(self, event: Event, where: str) -> None:
         try:
@@ -150,19 +150,19 @@ class _Walk:
 
 
 class RowSums:
-    """Rows by table and name as counts and sums of their hashes: two sets compare in little memory, in any order."""
+    """Counts and hash sums of rows by table and name: compares row sets in any order with little memory."""
 
     def __init__(self) -> None:
         self._sums: defaultdict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0])
 
     def add(self, table: str, row: dict[str, Any]) -> None:
-        """One more row."""
+        """Add a row."""
         held = self._sums[(table, str(row.get("name", row.get("environment"))))]
         held[0] += 1
         held[1] += int.from_bytes(hashlib.sha256(repr(sorted(row.items())).encode()).digest())
 
     def differences(self, other: RowSums) -> Iterator[tuple[str, str, int, int]]:
-        """Table, name, and the counts of both, wherever they are not the same rows."""
+        """Table, name and both counts, for each difference."""
         for table, name in sorted({*self._sums, *other._sums}):
             mine, theirs = self._sums.get((table, name), [0, 0]), other._sums.get((table, name), [0, 0])
             if mine != theirs:
@@ -181,4 +181,4 @@ def _sums_of_tables(connection: Connection) -> RowSums:
 def _compare(folded: RowSums, tables: RowSums, verdict: Verdict) -> None:
     for table, name, right, found in folded.differences(tables):
         counts = f"{found} rows for {right}" if found != right else f"{found} rows, not all of them right"
-        verdict.add(f"table {table}", f"does not say what the events say of {name}: {counts}; flyball registry rebuild")
+        verdict.add(f"table {table}", f"does not match the events of {name}: {counts}; flyball registry rebuild")

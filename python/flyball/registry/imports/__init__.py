@@ -1,1 +1,1 @@
-"""Models that come from elsewhere: found there, judged, and kept as versions of a registry with where they came from."""
+"""Imports models from MLflow and Triton repositories as versions, with their origin."""

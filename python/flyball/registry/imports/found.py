@@ -1,7 +1,4 @@
-"""A model that was found elsewhere, ready to be registered, and how it becomes a version.
-
-Must not know where models come from.
-"""
+"""A model found elsewhere, and its registration. Must not know where models come from."""
 
 from __future__ import annotations
 
@@ -28,23 +25,23 @@ _NOTES_CHARACTERS_MAX = 4096
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One model file with what is known of it."""
+    """One model file with its metadata."""
 
     name: str
-    """What it is called there."""
+    """Its name at the source."""
     model: Path
     source: str
-    """Where it came from, in words that find it again."""
+    """Its origin, as text."""
     data: str | None = None
     code: str | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, float | int | str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
-    """What differs between what was said of it and what it is, and what was left behind."""
+    """Differences between its description and the model, and what was not imported."""
 
 
 def sanitised(name: str) -> str:
-    """A name that the registry takes; what it cannot have in it becomes a dash. Never a path."""
+    """A valid registry name; other characters become dashes. Never a path."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:_NAME_CHARACTERS_MAX]
     if not is_name(plain):
         raise UsageError(f"{name[:100]!r} cannot be a name here", next_step="give it one:  --name NAME")
@@ -54,7 +51,7 @@ def sanitised(name: str) -> str:
 def take(
     found: Found, registry: Acting, *, actor: Actor, card: Card, name: str | None = None, reason: str = ""
 ) -> ReceiptView:
-    """Registers what was found as the next version of its name; where it came from is signed with it."""
+    """Register a model as the next version of its name; its origin is signed with it."""
     called = name or sanitised(found.name)
     contents = Contents(
         name=called,

@@ -1,7 +1,7 @@
-"""A model version from an MLflow server, by its REST interface: looked up, its files fetched, its run's lineage kept.
+"""Fetches a model version and its run's lineage from an MLflow server over REST.
 
-Everything that the server says is a stranger's word: names never become paths, sizes are bounded, and only files that its
-artifact proxy hands out are taken. Credentials come from MLflow's own environment variables.
+The server is untrusted: names never become paths, sizes are bounded, and only files from its artifact proxy are fetched.
+Credentials come from MLflow's own environment variables.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PROXY = "/api/2.0/mlflow-artifacts/artifacts"
 _ENTRIES_MAX = 256
 _VALUE_CHARACTERS_MAX = 500
 _PATH_CHARACTERS_MAX = 1024
-# What MLflow writes beside a model for Python; weights have other names.
+# Files that MLflow writes beside a model for Python; weights have other names.
 _FOR_PYTHON = {
     "MLmodel", "conda.yaml", "python_env.yaml", "requirements.txt", "registered_model_meta", "input_example.json",
     "serving_input_example.json", "model_config.yaml",
@@ -42,11 +42,11 @@ _CODE = (".py", ".pkl", ".pickle", ".joblib", ".pt", ".pth", ".bin.index.json", 
 
 
 def fetch(uri: str, folder: Path, *, tracking: str | None = None) -> Found:
-    """Fetches `models:/NAME/VERSION` or `models:/NAME@ALIAS` into an empty folder."""
+    """Fetch `models:/NAME/VERSION` or `models:/NAME@ALIAS` into an empty folder."""
     asked = _URI.fullmatch(uri)
     if asked is None:
         raise UsageError(
-            f"{uri!r} names no version of an MLflow model", next_step="write  models:/NAME/3  or  models:/NAME@champion"
+            f"{uri!r} is not an MLflow model version", next_step="write  models:/NAME/3  or  models:/NAME@champion"
         )
     server = _server(tracking)
     version = _version(server, asked)
@@ -76,7 +76,9 @@ def fetch(uri: str, folder: Path, *, tracking: str | None = None) -> Found:
 def _server(tracking: str | None) -> Origin:
     url = tracking or os.environ.get(TRACKING)
     if not url:
-        raise UsageError("which MLflow server?", next_step=f"name it:  --tracking https://HOST:PORT   or set {TRACKING}")
+        raise UsageError(
+            "no MLflow server is given", next_step=f"name it:  --tracking https://HOST:PORT   or set {TRACKING}"
+        )
     token, user = os.environ.get("MLFLOW_TRACKING_TOKEN"), os.environ.get("MLFLOW_TRACKING_USERNAME")
     headers = {}
     if token:
@@ -100,7 +102,7 @@ def _version(server: Origin, asked: re.Match[str]) -> dict[str, Any]:
 
 
 def _artifacts(server: Origin, name: str, number: str) -> str:
-    """Where the version's files lie below the server's artifact proxy."""
+    """The path of the version's files below the server's artifact proxy."""
     answer = server.ask(f"{_API}/model-versions/get-download-uri", name=name, version=number)
     uri = str(answer.get("artifact_uri", ""))
     parts = urlsplit(uri)
@@ -111,14 +113,14 @@ def _artifacts(server: Origin, name: str, number: str) -> str:
         path = parts.path.partition(f"{_PROXY}/")[2]
     else:
         raise ModelRefusedError(
-            f"{name} version {number} lies at {uri[:200]!r}, which the server does not hand out itself",
+            f"{name} version {number} is stored at {uri[:200]!r}, which the server does not serve itself",
             next_step="run  mlflow server  with --serve-artifacts, and log the model again",
         )
     return _checked(path.strip("/"))
 
 
 def _fetch_files(server: Origin, path: str, folder: Path) -> tuple[Path, MlModel]:
-    """The MLmodel, the ONNX file that it names, and what lies beside that: it may hold the weights."""
+    """Fetch the MLmodel, the ONNX file it names, and the files beside that, which may hold weights."""
     described_at = folder / "MLmodel"
     try:
         server.download(f"{_PROXY}/{path}/MLmodel", described_at, MLMODEL_BYTES_MAX)
@@ -150,18 +152,18 @@ def _beside(server: Origin, place: str, model: str) -> list[str]:
 
 
 def _plain(name: Any) -> str:
-    """A file's own name: the proxy gives names relative to the folder that was asked for."""
+    """A plain file name, relative to the listed folder."""
     try:
         plain = checked_name(name)
     except ArtifactRefusedError:
         plain = ""
     if not plain or "/" in plain:
-        raise ModelRefusedError(f"the server names a file {str(name)[:100]!r}, which cannot be one beside a model")
+        raise ModelRefusedError(f"the server names a file {str(name)[:100]!r}, which is not a plain file name")
     return plain
 
 
 def _checked(path: str) -> str:
-    """A path below the proxy that leads nowhere else; it never becomes one on this machine."""
+    """Validate a path below the proxy; it never becomes a path on this machine."""
     plain = all(part not in {"", ".", ".."} and part.isprintable() and "\\" not in part for part in path.split("/"))
     if not plain or len(path) > _PATH_CHARACTERS_MAX:
         raise ModelRefusedError(f"the server names a path {path[:100]!r}, which is not plain")
@@ -169,7 +171,7 @@ def _checked(path: str) -> str:
 
 
 def _run(server: Origin, run_id: str) -> dict[str, Any]:
-    """What is known of the training: its data, its code, its parameters and metrics. A run that is gone is no fault."""
+    """Data, code, parameters and metrics of the training run; empty if the run is gone."""
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", run_id):
         return {}
     try:

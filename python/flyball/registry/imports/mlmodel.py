@@ -1,7 +1,7 @@
-"""An `MLmodel` file, as MLflow writes it beside a model: which flavours it has, and what its signature promises.
+"""Reads MLflow's `MLmodel` file: the flavours of a model, and its signature.
 
-Only the ONNX flavour is served. Everything else runs Python when it is loaded, so it is refused with how to convert it; what
-the file says of providers and session options, which could load a library, is never heeded.
+Only the ONNX flavour is supported. All others run Python when loaded, so they are refused with advice on conversion.
+Providers and session options, which could load a library, are ignored.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _DATATYPES = {
 
 @dataclass(frozen=True, slots=True)
 class MlModel:
-    """What is used of the file."""
+    """The parts of the file that are used."""
 
     data: str
     """The ONNX file, relative to the MLmodel."""
@@ -53,12 +53,12 @@ class MlModel:
 
     @property
     def columns(self) -> list[str]:
-        """The names of the inputs' columns, where the signature is over columns."""
+        """The names of the input columns, if the signature is over columns."""
         return [str(one["name"]) for one in self.inputs if "tensor-spec" not in one and "name" in one]
 
 
 def read_mlmodel(content: bytes) -> MlModel:
-    """The file; raises where it is none, or where the model is not ONNX."""
+    """Parse the file; raises if it is invalid or the model is not ONNX."""
     try:
         document = yaml.safe_load(content)
         flavors = dict(document["flavors"])
@@ -79,7 +79,7 @@ def read_mlmodel(content: bytes) -> MlModel:
 
 
 def differences(model: MlModel, inputs: Sequence[DeclaredTensor], outputs: Sequence[DeclaredTensor]) -> list[str]:
-    """Where MLflow's signature and the model itself do not agree. The model is what is served."""
+    """Differences between MLflow's signature and the model, which is what serves."""
     found = []
     for what, said, declared in (("input", model.inputs, inputs), ("output", model.outputs, outputs)):
         tensors = {one.name: one for one in declared}
@@ -102,7 +102,7 @@ def differences(model: MlModel, inputs: Sequence[DeclaredTensor], outputs: Seque
 
 
 def _same_shape(said: Any, declared: Sequence[int]) -> bool:
-    """A free dimension agrees with any."""
+    """Whether shapes are equal; a free dimension matches any."""
     if not isinstance(said, list):
         return True
     sizes = zip(said, declared, strict=False)
@@ -113,7 +113,7 @@ def _not_onnx(flavors: dict[str, Any]) -> ModelRefusedError:
     names = ", ".join(sorted(str(name) for name in flavors)[:8]) or "none"
     advice = next((words for name, words in _ADVICE.items() if name in flavors), f"convert it to ONNX, then {_LOG}")
     return ModelRefusedError(
-        f"it has no ONNX flavour (it has {names}), and loading any other would run the Python code that is in it",
+        f"it has no ONNX flavour (it has {names}), and loading any other would run its Python code",
         next_step=advice,
     )
 
@@ -122,7 +122,9 @@ def _data(named: Any) -> str:
     try:
         return checked_name(named)
     except ArtifactRefusedError as error:
-        raise ModelRefusedError(f"its MLmodel names the model file {str(named)[:100]!r}, which is no plain path") from error
+        raise ModelRefusedError(
+            f"its MLmodel names the model file {str(named)[:100]!r}, which is not a plain path"
+        ) from error
 
 
 def _tensors(text: Any) -> tuple[dict[str, Any], ...]:

@@ -1,6 +1,6 @@
-"""One server, asked over HTTP: answers of bounded size, every wait with a limit, and no way to another host.
+"""HTTP requests to one server: bounded answers, bounded waits, no redirects to other hosts.
 
-Credentials go to this server alone. Must not know what is asked.
+Credentials are sent to this server only. Must not know what is requested.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _TIMEOUT = urllib3.Timeout(connect=5.0, read=60.0)
-# Questions only read, so they may be asked again. What a status says is told, not repeated.
+# All requests are reads, so they may be retried, but not after an error status.
 _RETRIES = urllib3.Retry(total=3, connect=3, read=2, redirect=0, status=0, other=0, backoff_factor=0.2)
 _REDIRECTS_MAX = 3
 _JSON_BYTES_MAX = 16 << 20
@@ -38,27 +38,27 @@ _WORDS_MAX = 300
 
 
 class Origin:
-    """A server by the beginning of its addresses."""
+    """A server, by its base URL."""
 
     def __init__(
         self, url: str, headers: Mapping[str, str] | None = None, *, ca: str | None = None, sign_in: str = ""
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname:
-            raise UsageError(f"{url!r} is no address of a server", next_step="write it as  https://HOST:PORT")
+            raise UsageError(f"{url!r} is not a server address", next_step="write it as  https://HOST:PORT")
         if parts.username or parts.password:
-            raise UsageError("credentials do not belong into an address", next_step=sign_in)
+            raise UsageError("an address must not contain credentials", next_step=sign_in)
         self.url = url.rstrip("/")
         self._headers = dict(headers or {})
         self._sign_in = sign_in
         self._pool = urllib3.PoolManager(retries=_RETRIES, timeout=_TIMEOUT, ca_certs=ca)
 
     def is_here(self, url: str) -> bool:
-        """Whether an address is of this very server."""
+        """Whether a URL is on this server."""
         return _origin(url) == _origin(self.url)
 
     def ask(self, path: str, /, **query: str) -> dict[str, Any]:
-        """The JSON object of an answer."""
+        """GET a JSON object."""
         with self._opened(path, query) as answer:
             content = answer.read(_JSON_BYTES_MAX + 1)
         if len(content) > _JSON_BYTES_MAX:
@@ -69,12 +69,12 @@ class Origin:
             document = None
         if not isinstance(document, dict):
             raise InvalidInputError(
-                f"{self.url}{path} answered with something that is no JSON object", next_step="is it the address of an API?"
+                f"{self.url}{path} did not answer with a JSON object", next_step="is it the address of an API?"
             )
         return document
 
     def download(self, path: str, target: Path, bytes_max: int) -> int:
-        """Writes what lies at a path to a new file; gives its size. More than the limit ends it."""
+        """Download a path to a new file, up to a limit; returns its size."""
         size = 0
         with self._opened(path, {}) as answer, target.open("xb") as file:
             while piece := answer.read(_CHUNK_BYTES):
@@ -86,7 +86,7 @@ class Origin:
 
     @contextmanager
     def _opened(self, path: str, query: Mapping[str, str]) -> Iterator[urllib3.BaseHTTPResponse]:
-        """An answer with its body not read yet; what is no success is raised in words."""
+        """A successful response with its body unread; raises otherwise."""
         answer = None
         try:
             answer = self._followed(self.url + quote(path) + (f"?{urlencode(query)}" if query else ""))
@@ -100,11 +100,11 @@ class Origin:
             ) from error
         finally:
             if answer is not None:
-                answer.close()  # a connection whose answer was not read to its end is of no more use
+                answer.close()  # a partly read connection cannot be reused
 
     def _followed(self, url: str) -> urllib3.BaseHTTPResponse:
         for _ in range(_REDIRECTS_MAX):
-            # `identity`: a packed answer could be a thousand times as large as what is counted on its way.
+            # `identity`: a compressed answer could be a thousand times larger than the counted bytes.
             headers = {**self._headers, "Accept-Encoding": "identity"}
             answer = self._pool.request("GET", url, headers=headers, redirect=False, preload_content=False)
             where = answer.headers.get("Location")
@@ -114,11 +114,11 @@ class Origin:
             url = urljoin(url, where)
             if not self.is_here(url):
                 raise RefusedError(
-                    f"{self.url} sends us on to {urlsplit(url).hostname}, which is not followed",
+                    f"{self.url} redirects to {urlsplit(url).hostname}, which is not followed",
                     code="redirected",
                     next_step="name that server yourself if you trust it",
                 )
-        raise RefusedError(f"{self.url} sends us on and on", code="redirected")
+        raise RefusedError(f"{self.url} redirects too often", code="redirected")
 
     def _refusal(self, answer: urllib3.BaseHTTPResponse, path: str) -> FlyballError:
         said = f"{self.url}{path} answered {answer.status}{_words(answer.read(64 << 10))}"
@@ -137,7 +137,7 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _words(content: bytes) -> str:
-    """What an error's JSON says, shortened; pages for browsers say nothing."""
+    """The message of an error's JSON, shortened; empty for HTML pages."""
     try:
         message = json.loads(content).get("message")
     except (ValueError, AttributeError, RecursionError):

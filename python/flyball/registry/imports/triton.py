@@ -1,6 +1,6 @@
-"""The models of a repository in Triton's layout, as versions of a registry: each version that Triton would serve.
+"""Imports the models of a Triton repository: each version that Triton would serve.
 
-What `config.pbtxt` says is read by `flyball.triton`, which also says what does not map. Must not know the command line.
+`flyball.triton` reads `config.pbtxt` and reports fields that do not map. Must not know the command line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def find(repository: Path, model: str | None = None) -> tuple[list[Found], RepositoryReport]:
-    """Every version, oldest first, so that the newest of a model becomes the newest here; and what became of each field."""
+    """Every version, oldest first, so that the newest stays the newest; and the report of each field."""
     read = read_repository(repository)
     refuse_if_none_is_served(read.report)
     reports = {report.name: report for report in read.report.served}

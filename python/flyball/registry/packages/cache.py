@@ -1,6 +1,6 @@
-"""Packages that were fetched to this machine and can be fetched again: what nobody used for a day is dropped.
+"""The cache of fetched packages: folders unused for a day are removed.
 
-A folder's time of change says when it was last used. Must not know registries, nor who uses packages.
+A folder's modification time is its last use. Must not know registries, nor who uses packages.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ _DROPPED_AT_ONCE = 32
 
 
 def used(folder: Path) -> None:
-    """Says that a package is in use; one that is not there yet is used once it is."""
+    """Mark a package as used now, if it exists."""
     with suppress(FileNotFoundError):
         os.utime(folder)
 
 
 def drop_unused(packages: Path, needed: Collection[str] = (), *, spared: int | None = None) -> list[str]:
-    """Drops what was not used for a day and is not needed, and what a download that was broken off left behind.
+    """Remove unneeded packages that were unused for a day, and remains of aborted downloads.
 
-    `spared`: how many that are not needed may stay at all, the last used first. Gives the names of what was dropped, of
-    which there are 32 at most.
+    `spared`: at most this many unneeded packages stay, the most recently used ones. Removes at most 32; returns their names.
     """
     now, unused = time.time(), []
     for folder in packages.iterdir() if packages.is_dir() else ():
-        with suppress(FileNotFoundError):  # somebody else drops, too
+        with suppress(FileNotFoundError):  # another process removes too
             if folder.name not in needed:
                 unused.append((folder.stat().st_mtime, folder))
     unused.sort(reverse=True)
@@ -42,7 +41,7 @@ def drop_unused(packages: Path, needed: Collection[str] = (), *, spared: int | N
         kept = [one for place, one in enumerate(kept) if place < spared or one[1].name.startswith(".")]
     dropped = [folder for _, folder in unused if folder not in {one for _, one in kept}][-_DROPPED_AT_ONCE:]
     for folder in dropped:
-        # Moved first: nobody must find half a package.
+        # Renamed first, so that nobody finds half a package.
         going = folder.with_name(f".{folder.name.lstrip('.')}.dropped")
         with suppress(OSError):
             folder.rename(going)

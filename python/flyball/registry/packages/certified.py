@@ -1,6 +1,6 @@
-"""Whether an equivalence certificate is of what a version serves: of a model that answers, and of the way to its score.
+"""Checks that an equivalence certificate covers what a version serves: a model that answers, and its score path.
 
-Asked when a package is made, and again at every promotion. Must not know what the certificate found.
+Done when a package is made, and at every promotion. Must not know the certificate's result.
 """
 
 from __future__ import annotations
@@ -19,29 +19,28 @@ if TYPE_CHECKING:
 
 
 def reach(proof: Certificate, shown: Served) -> str:
-    """What of the version's answers it leaves unproven, in words, or nothing; raises where it is of something else."""
+    """What the certificate leaves unproven, as text or empty; raises if it covers something else."""
     answering = _answering(shown)
-    # With external data the digest is one over all files: a certificate names a single one, and so proves no such model.
+    # With external data the digest covers several files. A certificate names a single file, so it cannot match.
     proven = [version for version in answering if shown.models[version] == proof.candidate.digest]
     if not proven:
         serves = ", ".join(shown.models[version] for version in answering)
         raise RegistryRefusedError(
-            f"the equivalence certificate is of {proof.candidate.digest}, and no model of the package is that one:"
-            f" {serves} answers",
-            next_step="register the model that it was made for, or leave the certificate out",
+            f"the equivalence certificate is for {proof.candidate.digest}, but the package serves {serves}",
+            next_step="register the model of the certificate, or leave the certificate out",
         )
     if shown.decision is None:
-        behind = "; it was compared behind a decision, which is not here: callers make its columns"
+        behind = "; it was compared inside a decision that is not in this package: callers compute its columns"
         return behind if proof.candidate.way is not None else ""
     models = {model["version"]: model for model in shown.decision["models"]}
     _check_way(proof, shown.decision, [models[version] for version in proven])
     others = [models[version]["name"] for version in answering if version not in proven]
-    words = "" if proof.candidate.way else "; that is the model alone: what makes its columns was not compared"
-    return words + (f"; nothing is said of {', '.join(others)}" if others else "")
+    words = "" if proof.candidate.way else "; only the model was compared, not the transforms that make its columns"
+    return words + (f"; not compared: {', '.join(others)}" if others else "")
 
 
 def _answering(shown: Served) -> list[str]:
-    """Versions of the models that give answers; one in the shadow, or kept for the remedy, gives none."""
+    """Versions of the models that answer callers; excludes shadows and remedies' models."""
     if shown.decision is None:
         return list(shown.models)
     first, *others = shown.decision["variants"]
@@ -54,7 +53,7 @@ def _check_way(proof: Certificate, decision: Mapping[str, Any], models: list[dic
     if proof.candidate.way in (None, *(way_digest(decision, model) for model in models)):
         return
     raise RegistryRefusedError(
-        f"{models[0]['name']} is the model that was compared, and the decision around it is not: its fields, features,"
-        " transforms, what was fitted for them, the order of its columns, or which output is the score has changed since",
-        next_step="put back what was changed, convert or optimize again, or leave the certificate out",
+        f"{models[0]['name']} is the compared model, but its decision has changed since: fields, features, transforms,"
+        " fitted values, column order or score output",
+        next_step="undo the change, convert or optimize again, or leave the certificate out",
     )

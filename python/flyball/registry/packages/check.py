@@ -1,6 +1,6 @@
-"""Whether a package may have a number: its meta.json is its own, its files are scanned, and servers could serve it.
+"""Checks a package before it gets a version number: meta.json, scan, and that servers can serve it.
 
-The same for what is registered here and for what comes from another site. Must not know who signed it.
+Used for registrations and imports alike. Must not know who signed it.
 """
 
 from __future__ import annotations
@@ -8,22 +8,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flyball.errors import RegistryRefusedError
+from flyball.native.models import scan_model
 from flyball.registry.packages.deployment import PackageFolder, Served, served
 from flyball.registry.packages.meta import META, Meta, read_meta
-from flyball.registry.packages.scan import scan_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
+
+_BRING_CODE = (".pkl", ".pickle", ".joblib", ".pt", ".pth", ".bin.gz", ".h5", ".keras")
 
 
 def check_package(package: PackageFolder, resolve: Callable[[str], PackageFolder]) -> tuple[Meta, Served]:
-    """Refuses what no server could serve; `resolve` finds the packages that its decision asks, by NAME@N."""
+    """Refuse a package that no server could serve; `resolve` finds referenced packages by NAME@N."""
     file = package.folder / META
     meta = read_meta(file.read_bytes()) if file.is_file() else None
     if meta is None or meta.name != package.name:
         words = f"its {META} is of {meta.name}" if meta else f"it has no {META}"
         raise RegistryRefusedError(
-            f"{package.folder} is no package of {package.name}: {words}", next_step="flyball register --help"
+            f"{package.folder} is not a package of {package.name}: {words}", next_step="flyball register --help"
         )
     scan_package(package.folder)
     references = {}
@@ -33,3 +36,16 @@ def check_package(package: PackageFolder, resolve: Callable[[str], PackageFolder
         if found.root != reference.root:
             raise RegistryRefusedError(f"{ref} has the root {found.root}, and {META} says {reference.root}")
     return meta, served(package, references)
+
+
+def scan_package(folder: Path) -> int:
+    """Scan every ONNX file and refuse files that contain code; returns the number of ONNX files.
+
+    Done before a package gets a number, and again before each promotion.
+    """
+    models = 0
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.name.lower().endswith((".onnx", *_BRING_CODE)):
+            scan_model(path)  # the error says what the file is, and how to convert it
+            models += 1
+    return models

@@ -1,7 +1,7 @@
-"""What a package is as a deployment: its decision's document and its models, numbered and placed as servers see them.
+"""A package as a deployment: its decision's document and its models, with the paths and numbers that servers see.
 
-A release names the digest of that document, so the author's desk, the registry and every control loop must get the very
-same bytes: paths are those inside a snapshot's folder, and numbers come from the version alone.
+A release names the digest of that document, so the author, the registry and every control loop must compute the same bytes:
+paths are relative to a snapshot's folder, and numbers come from the version alone.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from flyball.native.server_documents import DecisionDigests
 
 PACKAGES = "packages"
-"""The folder, beside a snapshot's index, that has one folder for each package."""
+"""The folder of packages, beside a snapshot's index."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackageFolder:
-    """A package on this machine: which version it is, by which root, and where its files lie."""
+    """A package on this machine: its version, root and folder."""
 
     name: str
     version: int
@@ -48,7 +48,7 @@ class PackageFolder:
 
     @property
     def home(self) -> str:
-        """Its folder inside a snapshot's."""
+        """Its folder inside a snapshot's folder."""
         return home_of(self.root)
 
 
@@ -62,8 +62,18 @@ class Served:
     digests: DecisionDigests | None
 
     @property
+    def named(self) -> dict[str, str | None]:
+        """The digests of decision, policy and schema, as a release names them; none for a plain model."""
+        found = self.digests
+        return {
+            "decision": found.document if found else None,
+            "policy": found.policy if found else None,
+            "schema": found.schema_ if found else None,
+        }
+
+    @property
     def models(self) -> dict[str, str]:
-        """As a release names them: versions to digests."""
+        """The models as a release names them: version to digest."""
         artifacts = {one["version"]: one["artifact"] for one in self.versions}
         return {
             version: model_digest(artifact["digest"], {data["name"]: data["digest"] for data in artifact["external_data"]})
@@ -72,14 +82,14 @@ class Served:
 
 
 def home_of(root: str) -> str:
-    """The folder of a package inside a snapshot's, by its root."""
+    """The folder of a package, by its root, inside a snapshot's folder."""
     return f"{PACKAGES}/{root.removeprefix('sha256:')}"
 
 
 def served(package: PackageFolder, references: Mapping[str, PackageFolder], *, judged: bool = True) -> Served:
-    """A version as servers see it. `references` has the packages that its decision names, by NAME@N.
+    """A version as servers see it. `references`: the packages that its decision names, by NAME@N.
 
-    Without `judged` the decision is not checked again and has no digests: servers do both themselves.
+    Without `judged` the decision is neither checked nor digested: servers do both themselves.
     """
     if not (package.folder / DECISION).is_file():
         return Served([_version(str(package.version), package, main_model(package.folder))], None, None, None)
@@ -90,7 +100,7 @@ def served(package: PackageFolder, references: Mapping[str, PackageFolder], *, j
 
 
 def main_model(folder: Path) -> Path:
-    """The model of a package without a decision: model.onnx, else the only one."""
+    """The model of a package without a decision: model.onnx, else its only ONNX file."""
     found = sorted(folder.glob("*.onnx"))
     if folder / MODEL in found:
         return folder / MODEL
@@ -103,21 +113,21 @@ def main_model(folder: Path) -> Path:
 
 
 def model_version(number: int, place: int | None) -> str:
-    """The version that callers see of a model: that of its package, and before it the model's place where there are several.
+    """The version of a model that callers see: its package's, preceded by the model's position if there are several.
 
-    Model 2 of version 4 is 2000004, which no version's own number can be: those have six digits at the most.
+    Model 2 of version 4 is 2000004, which cannot be a package's own number: those have at most six digits.
     """
     return str(number) if place is None else f"{place}{number:06d}"
 
 
 def is_reference(path: str) -> bool:
-    """Whether a decision's path to a model is NAME@VERSION of the registry."""
+    """Whether a decision's model path is a NAME@VERSION of the registry."""
     name, at, version = path.partition("@")
     return bool(at and name and version) and not {"/", "\\"} & set(path) and not path.endswith(".onnx")
 
 
 def resolved(package: PackageFolder, references: Mapping[str, PackageFolder]) -> tuple[Spec, Origin]:
-    """A package's decision with every path to a file of this machine."""
+    """A package's decision with all paths resolved to files of this machine."""
     spec, origin = read_spec(package.folder / DECISION)
 
     def found(use: str, path: str) -> str:
@@ -141,7 +151,7 @@ def _compiled(package: PackageFolder, references: Mapping[str, PackageFolder], *
 
 
 def _numbered(compiled: Compiled, number: int, packages: list[PackageFolder]) -> Compiled:
-    """Models numbered after the version, so that a candidate's stand beside a champion's; paths inside the snapshot."""
+    """Number models by the version, so that champion and candidate can coexist; make paths snapshot-relative."""
     only = len(compiled.artifacts) == 1
     numbers = {
         one.version: model_version(number, None if only else place) for place, one in enumerate(compiled.artifacts, 1)
@@ -166,7 +176,7 @@ def _home(path: Path, packages: list[PackageFolder]) -> PackageFolder:
         if path.is_relative_to(package.folder):
             return package
     raise RegistryRefusedError(
-        f"{path} lies in no package of this version", next_step="register the decision again: what it needs is copied then"
+        f"{path} is in no package of this version", next_step="register the decision again: this copies its files"
     )
 
 

@@ -1,6 +1,6 @@
-"""`meta.json`: what a package says of itself. It is signed with the other files: who approves a version approves this too.
+"""`meta.json`: a package's description. It is signed with the other files, so approvers approve it too.
 
-Must not know where packages lie. Keys that are not known are refused: what nobody reads, nobody should have signed.
+Unknown keys are refused: nobody should sign what nothing reads. Must not know where packages are stored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Part(BaseModel):
 
 
 class ModelSignature(_Part):
-    """One ONNX file of the package, and the tensors that it takes and gives, where the file says."""
+    """One ONNX file of the package, with its declared inputs and outputs."""
 
     file: _Words
     inputs: list[TensorSpec] = []
@@ -40,7 +40,7 @@ class ModelSignature(_Part):
 
 
 class Reference(_Part):
-    """A model of another version that the decision asks."""
+    """A model of another version that the decision refers to."""
 
     model: _Words
     name: Name
@@ -49,7 +49,7 @@ class Reference(_Part):
 
 
 class DecisionDigests(_Part):
-    """Of the decision as it lies in the package."""
+    """The digests of the package's decision."""
 
     document: Digest
     policy: Digest
@@ -57,7 +57,7 @@ class DecisionDigests(_Part):
 
 
 class Card(_Part):
-    """Who answers for it, what it is for and what it is not for, and until when somebody looked at it."""
+    """Owner, purpose, risk tier, limits and validation dates."""
 
     owner: _Text = ""
     purpose: _Text = ""
@@ -67,12 +67,12 @@ class Card(_Part):
     validation_due: _Day | None = None
 
     def overdue(self, today: date) -> bool:
-        """Whether the day has passed by which it had to be validated again."""
+        """Whether its next validation is overdue."""
         return self.validation_due is not None and date.fromisoformat(self.validation_due) < today
 
 
 class Lineage(_Part):
-    """What it was trained on, by which code, with which parameters; and where it was imported from, if it was."""
+    """Training data, code and parameters; `source`: the origin of an imported model."""
 
     source: _Text | None = None
     data: _Text | None = None
@@ -81,7 +81,7 @@ class Lineage(_Part):
 
 
 class LatencyContract(_Part):
-    """What a promotion must prove on a server of its own: p99 and the share of errors at a rate."""
+    """The latency that a promotion must prove: p99 and error share at a rate."""
 
     p99_ms: Annotated[float, Field(gt=0, le=60_000)]
     rate_per_s: Annotated[float, Field(gt=0, le=1_000_000)]
@@ -92,7 +92,7 @@ class LatencyContract(_Part):
 
 
 class Meta(_Part):
-    """Everything that a package says of itself."""
+    """The content of `meta.json`."""
 
     format: Literal[1] = 1
     name: Name
@@ -111,12 +111,12 @@ class Meta(_Part):
     notes: _Text = ""
 
     def to_bytes(self) -> bytes:
-        """The file."""
+        """The file's content."""
         return (self.model_dump_json(by_alias=True, indent=2) + "\n").encode()
 
 
 def read_meta(content: bytes) -> Meta:
-    """The meta.json of a package; raises with all of its faults."""
+    """Parse a meta.json; raises with all faults."""
     try:
         return Meta.model_validate_json(content)
     except ValidationError as error:
@@ -127,5 +127,5 @@ def read_meta(content: bytes) -> Meta:
 
 
 def now_text(now: datetime | None = None) -> str:
-    """A time as signed documents write it."""
+    """A time in the format of signed documents."""
     return (now or datetime.now(UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")

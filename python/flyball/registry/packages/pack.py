@@ -1,7 +1,7 @@
-"""Makes a package's folder: the model files, what a decision needs, samples, a profile, and the meta.json over all of it.
+"""Creates a package's folder: model files, decision with its files, samples, profile and meta.json.
 
-Everything is copied and every path becomes one inside the folder, so that the package means the same on any machine. Stores
-of features are data of a machine, not part of a version: their paths become absolute and stay outside.
+Everything is copied and every path made relative to the folder, so that the package works on any machine. Feature stores are
+data of a machine, not part of a version: their paths become absolute.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _JSON_BYTES_MAX = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a package is made of: a model, a decision, both, or a folder that has them; and what is said about it."""
+    """The parts of a package: model, decision or folder, and its metadata."""
 
     name: str
     author: str
@@ -79,7 +79,7 @@ class Contents:
 
 
 def pack(contents: Contents, target: Path, resolve: Resolve | None = None, *, created: str | None = None) -> Meta:
-    """Fill an empty folder. `resolve` finds NAME@VERSION where a decision asks models of the registry."""
+    """Fill an empty folder. `resolve` finds NAME@VERSION for models from the registry."""
     if not is_name(contents.name):
         raise UsageError(
             f"{contents.name!r} cannot be a name: {NAME_WORDS}", next_step="flyball register NAME MODEL.onnx   such as fraud"
@@ -109,7 +109,7 @@ def pack(contents: Contents, target: Path, resolve: Resolve | None = None, *, cr
 
 
 class _Decision:
-    """Brings a decision and the files that it names into the package."""
+    """Copies a decision and the files it names into the package."""
 
     def __init__(self, path: Path, target: Path, resolve: Resolve | None) -> None:
         self._path, self._target, self._resolve = path, target, resolve
@@ -118,12 +118,12 @@ class _Decision:
         self._references: dict[str, PackageFolder] = {}
 
     def copy(self, *, has_model: bool) -> dict[str, PackageFolder]:
-        """Copy; gives the packages of the registry that it asks. With `has_model` the package's model is its only one."""
+        """Copy, and return the referenced packages. With `has_model`, use the package's model."""
         spec = self._with_own_model(self._spec) if has_model else self._spec
         moved = with_paths(spec, self._moved)
         if moved == self._spec:
             if self._path != self._target / DECISION:
-                shutil.copyfile(self._path, self._target / DECISION)  # as its author wrote it, comments and all
+                shutil.copyfile(self._path, self._target / DECISION)  # unchanged, with comments
         else:
             (self._target / DECISION).write_text(yaml_of(moved))
         return self._references
@@ -131,8 +131,8 @@ class _Decision:
     def _with_own_model(self, spec: Spec) -> Spec:
         if spec.model is None:
             raise UsageError(
-                f"{self._path} has several models, so one beside it has no place",
-                next_step="leave the model out: those that the decision names are taken",
+                f"{self._path} has several models, so it cannot take another one",
+                next_step="leave the model out: the decision's own models are used",
             )
         self._brought[self._target / MODEL] = MODEL
         own = {"path": str(self._target / MODEL), "name": only_name(spec.model), "digest": None}
@@ -156,30 +156,24 @@ class _Decision:
     def _pinned(self, path: str) -> str:
         if self._resolve is None:
             raise UsageError(
-                f"{self._path} asks {path} of a registry, and none is at hand", next_step="name it: --registry HOME"
+                f"{self._path} asks {path} of a registry, and no registry is given", next_step="name it: --registry HOME"
             )
         found = self._resolve(path)
         self._references[found.ref] = found
         return found.ref
 
     def _place(self, path: str) -> str:
-        """Where it was, seen from the decision; what lay outside, or has a name that is taken, gets a folder of its own."""
+        """The path in the package: unchanged if possible; outside or conflicting files get their own folder."""
         plain = posixpath.normpath(path)
-        outside = plain.startswith(("/", "..")) or PurePosixPath(plain).parts[0] in (
-            META,
-            DECISION,
-            SAMPLES,
-            PROFILE,
-            CERTIFICATE,
-        )
+        outside = plain.startswith(("/", "..")) or PurePosixPath(plain).parts[0] in _OWN_NAMES
         if not outside and (self._path.parent == self._target or not (self._target / plain).exists()):
             return plain
-        folder = f"{_ELSEWHERE}/{len(self._brought)}"  # one for each: external data of two models may share a name
+        folder = f"{_ELSEWHERE}/{len(self._brought)}"  # one per file: external data of two models may share a name
         return f"{folder}/{PurePosixPath(plain).name}"
 
 
 def _copy_model(source: Path, target: Path) -> None:
-    """With the files beside it that hold some of its weights; what is no model is told before anything else is."""
+    """Copy a model with its external data, after scanning it."""
     scan_model(source)
     files = model_files(source)
     _copy_file(source, target)
@@ -209,7 +203,7 @@ def _taken(source: Path, target: Path) -> RegistryRefusedError:
 
 def _copy_folder(source: Path, target: Path) -> None:
     if not source.is_dir():
-        raise InvalidInputError(f"{source} is no folder", next_step="name a folder, an ONNX file or a decision")
+        raise InvalidInputError(f"{source} is not a folder", next_step="name a folder, an ONNX file or a decision")
     try:
         for copied, (name, handle) in enumerate(plain_files(source)):
             with open(handle, "rb") as file:
@@ -222,7 +216,7 @@ def _copy_folder(source: Path, target: Path) -> None:
                     with (target / name).open("wb") as kept:
                         shutil.copyfileobj(file, kept)
     except ArtifactRefusedError as error:
-        raise InvalidInputError(error.message, next_step="copy what it leads to into the folder") from error
+        raise InvalidInputError(error.message, next_step="copy the link's target into the folder") from error
 
 
 def _copy_json(sources: Sequence[Path], folder: Path, *, name: str | None = None) -> None:
@@ -242,14 +236,14 @@ def _copy_json(sources: Sequence[Path], folder: Path, *, name: str | None = None
 
 
 def _check_certificate(target: Path, shown: Served) -> None:
-    """One that speaks of another model, or another way to its score, would be signed with this one, and prove nothing."""
+    """Refuse a certificate of another model or score path: signed with this package it would prove nothing."""
     path = target / CERTIFICATE
     if path.is_file():
         reach(read_certificate(path), shown)
 
 
 def _meta(contents: Contents, target: Path, references: Mapping[str, PackageFolder], created: str) -> Meta:
-    """Reads the folder as it will be served, so that what cannot be served is refused before it has a number."""
+    """Build meta.json from the folder as servers see it, so that unservable packages are refused early."""
     package = PackageFolder(contents.name, 1, "sha256:" + "0" * 64, target)
     has_decision = (target / DECISION).is_file()
     asked = {}
@@ -271,32 +265,27 @@ def _meta(contents: Contents, target: Path, references: Mapping[str, PackageFold
     ]
     try:
         return Meta(
-            name=contents.name,
+            **{key: getattr(contents, key) for key in ("name", "author", "lineage", "card", "contract", "notes")},
             created=created,
-            author=contents.author,
             kind="decision" if has_decision else "model",
             models=signatures,
             references=asks,
             decision=DecisionDigests.model_validate(digests.model_dump(by_alias=True)) if digests else None,
             metrics=dict(contents.metrics),
-            lineage=contents.lineage,
-            card=contents.card,
-            contract=contents.contract,
-            notes=contents.notes,
         )
     except ValidationError as error:
         faults = faults_of(error, Meta)
         raise UsageError(
-            "what is said of the package is not allowed", faults=faults, next_step="flyball register --help"
+            "the package's metadata is not valid", faults=faults, next_step="flyball register --help"
         ) from error
 
 
 def _asked(name: str, target: Path) -> dict[str, str]:
-    """The names that a decision gives to the models of the registry, by NAME@N; and that it is called what it should be."""
+    """The decision's names of referenced models, by NAME@N; refuses a decision with another name."""
     spec, _ = read_spec(target / DECISION)
     if spec.decision != name:
         raise RegistryRefusedError(
-            f"the decision calls itself {spec.decision}, and callers would ask for {name}",
+            f"the decision is named {spec.decision}, but would be registered as {name}",
             next_step=f"register it as {spec.decision}, or write  decision: {name}",
         )
     models = {**(spec.models or {}), **({only_name(spec.model): spec.model} if spec.model else {})}

@@ -1,7 +1,7 @@
-"""A package's folder as one stream of bytes, for the way to a registry behind HTTP: plain tar, regular files only.
+"""A package's folder as a tar stream, for a registry behind HTTP: regular files only.
 
-Nothing of what comes is believed: no links, no devices, no path that leads out, no more entries or bytes than are allowed.
-Must not know HTTP, nor what the files mean.
+Input is untrusted: no links, no devices, no paths outside the folder, limited entries and bytes. Must not know HTTP, nor
+what the files mean.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MEDIA_TYPE = "application/x-tar"
 
 
 def write(folder: Path, file: IO[bytes]) -> None:
-    """The files of a folder, in the order of their names; owners, times and modes stay here."""
+    """Write a folder's files in order of their names, without owners, times and modes."""
     with tarfile.open(fileobj=file, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         for path in sorted(folder.rglob("*")):
             if path.is_symlink() or not (path.is_dir() or path.is_file()):
-                raise _refuse(f"{path.relative_to(folder)} is no plain file", "put the file itself into the folder")
+                raise _refuse(f"{path.relative_to(folder)} is not a plain file", "put the file itself into the folder")
             if path.is_file():
                 entry = tarfile.TarInfo(path.relative_to(folder).as_posix())
                 entry.size = path.stat().st_size
@@ -32,7 +32,7 @@ def write(folder: Path, file: IO[bytes]) -> None:
 
 
 def read(file: IO[bytes], folder: Path, bytes_max: int) -> None:
-    """Puts the files into an empty folder."""
+    """Extract the files into an empty folder."""
     left, entries = bytes_max, 0
     try:
         with tarfile.open(fileobj=file, mode="r|", errorlevel=2) as archive:
@@ -42,12 +42,12 @@ def read(file: IO[bytes], folder: Path, bytes_max: int) -> None:
                 if entries > ENTRIES_MAX or left < 0:
                     raise _refuse(
                         f"the package has more than {ENTRIES_MAX:,} files or {bytes_max:,} bytes",
-                        "register it where the registry is:  flyball register --registry HOME",
+                        "register it on the registry's machine:  flyball register --registry HOME",
                         code="body_too_large",
                     )
                 _put(archive, entry, folder)
     except (tarfile.TarError, EOFError, UnicodeError) as error:
-        raise _refuse(f"the body is no tar of a package: {error}", "send the folder with flyball register") from error
+        raise _refuse(f"the body is not a tar of a package: {error}", "send the folder with flyball register") from error
     if entries == 0:
         raise _refuse("the package has no files", "send the folder with flyball register")
 
@@ -56,14 +56,14 @@ def _put(archive: tarfile.TarFile, entry: tarfile.TarInfo, folder: Path) -> None
     name = PurePosixPath(entry.name)
     told = entry.name[:80]
     if not entry.isreg() or entry.sparse is not None:
-        raise _refuse(f"{told!r} is no plain file", "packages have plain files only, no links and no folders")
+        raise _refuse(f"{told!r} is not a plain file", "packages have plain files only, no links and no folders")
     bad = not name.parts or name.is_absolute() or ".." in name.parts or "\\" in entry.name or "\0" in entry.name
     if bad or len(entry.name.encode()) > PATH_BYTES_MAX or name.as_posix() != entry.name:
-        raise _refuse(f"{told!r} is no path inside a package", "name files by plain relative paths", code="path_escape")
+        raise _refuse(f"{told!r} is not a path inside a package", "name files by plain relative paths", code="path_escape")
     target = folder / name
     content = archive.extractfile(entry)
     if content is None or target.exists():
-        raise _refuse(f"{told!r} is there twice", "name each file once", code="duplicate_name")
+        raise _refuse(f"{told!r} occurs twice", "name each file once", code="duplicate_name")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("xb") as kept:

@@ -1,7 +1,7 @@
-"""Takes the server's own paths out of what callers from elsewhere read; a file keeps its name.
+"""Removes the server's paths from texts for remote callers; file names stay.
 
-A path is the server's where its first part is there on the server, so paths of the API and of a package's files stay as they
-are. Must not know where the text comes from.
+A path is the server's if its first part exists on the server, so paths of the API and of a package's files are unchanged.
+Must not know where the text comes from.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path, PurePosixPath
 
-# Up to what cannot be part of a path in a sentence; a URL's path is not looked at.
+# Ends at a character that cannot be part of a path in a sentence; URLs are skipped.
 _PATH = re.compile(r"(?<![\w:/.~-])(?P<root>~?/|\.{1,2}/)?(?P<first>[\w.@+~-]+)/[^\s'\"`,;:()<>]*")
 
 _FILE_URL = re.compile(r"\b(?:sqlite(?:\+\w+)?|file):/+[^\s'\"`,;()<>]*[^\s'\"`,;()<>:]")

@@ -1,6 +1,6 @@
-"""From a problem (RFC 9457) of the admin API back to the error that the registry raised: same class, code and next step.
+"""Converts a problem document (RFC 9457) of the admin API back to the registry's error.
 
-Must not know requests.
+The error has the same class, code and next step. Must not know requests.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BY_EXIT_CODE: dict[int, type[FlyballError]] = {
 
 
 def raised(status: int, body: bytes, headers: Mapping[str, str]) -> FlyballError:
-    """The error behind an answer that is not 200."""
+    """The error of a response whose status is not 200."""
     problem = _problem(body)
     code, told, reason = str(problem.get("code") or ""), problem.get("exit_code"), problem.get("reason")
     next_step = str(problem["next"]) if problem.get("next") else None

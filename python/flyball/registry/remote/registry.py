@@ -1,8 +1,9 @@
-"""A registry behind HTTP, with the methods of the one on this machine: what `--registry https://…` opens.
+"""A registry behind HTTP, with the methods of `LocalRegistry`: what `--registry https://…` opens.
 
-The API key comes from FLYBALL_REGISTRY_KEY. Redirects are not followed, so that the key goes nowhere else; acts are never
-repeated, because nobody knows whether the first one was done. Private keys stay where they are.
+The API key comes from FLYBALL_REGISTRY_KEY. Redirects are not followed, so that the key reaches no other host.
+Acts are never retried, because the first attempt may have succeeded.
 """
+# ruff: noqa: ARG002, D102 - `LocalRegistry` documents the methods, and the server derives the actor from the API key
 
 from __future__ import annotations
 
@@ -48,85 +49,83 @@ _ANSWER_BYTES_MAX = 64 << 20
 _CHUNK_BYTES = 1 << 20
 _CONNECT_S = 5.0
 _QUESTION_S = 60.0
-_ACT_S = 1800.0  # a promotion measures latency before it answers
+_ACT_S = 1800.0  # a promotion measures latency first
 _HERE = frozenset({"127.0.0.1", "::1", "localhost"})
 _View = TypeVar("_View", bound=View)
 
 
 class RemoteRegistry:
-    """See `Acting` for what each method means. The actor is whose key it is, whatever the caller passes."""
+    """See `LocalRegistry` for the methods. The API key decides who acts; `actor` is ignored."""
 
     def __init__(self, url: str, key: str | None = None, ca: str | None = None) -> None:
         self._url = _checked(url)
         self._key = key if key is not None else os.environ.get(KEY, "")
         if not self._key:
             raise UnauthenticatedError(
-                f"{url} wants an API key", next_step=f"export {KEY}=…   (made by  flyball registry key add NAME --role ROLE)"
+                f"{url} needs an API key", next_step=f"export {KEY}=…   (made by  flyball registry key add NAME --role ROLE)"
             )
         authorities = ca if ca is not None else os.environ.get(CA)
         self._pool = urllib3.PoolManager(1, retries=False, maxsize=4, ca_certs=authorities or None)
 
-    def close(self) -> None:  # noqa: D102
+    def close(self) -> None:
         self._pool.clear()
 
     def whoami(self) -> dict[str, Any]:
-        """Whose key it is, and its roles."""
+        """The owner and the roles of the API key."""
         return self._ask("/v1/whoami")
 
-    def head(self) -> Head:  # noqa: D102
+    def head(self) -> Head:
         return self._view(Head, "/v1/head")
 
-    def names(self, *, after: str | None = None, limit: int = 100) -> list[NameView]:  # noqa: D102
+    def names(self, *, after: str | None = None, limit: int = 100) -> list[NameView]:
         page = self._ask("/v1/registry", after=after, limit=limit)
         return [NameView.model_validate(one) for one in page["names"]]
 
-    def versions(self, name: str, *, before: int | None = None, limit: int = 100) -> list[VersionView]:  # noqa: D102
+    def versions(self, name: str, *, before: int | None = None, limit: int = 100) -> list[VersionView]:
         page = self._ask(f"/v1/registry/{_part(name)}", before=before, limit=limit)
         return [VersionView.model_validate(one) for one in page["versions"]]
 
-    def show(self, ref: str) -> VersionDetail:  # noqa: D102
+    def show(self, ref: str) -> VersionDetail:
         return self._view(VersionDetail, _place(ref))
 
-    def history(self, name: str | None = None, *, after: int = 0, limit: int = 1000) -> list[EventView]:  # noqa: D102
+    def history(self, name: str | None = None, *, after: int = 0, limit: int = 1000) -> list[EventView]:
         path = "/v1/events" if name is None else f"/v1/registry/{_part(name)}/history"
         return [EventView.model_validate(one) for one in self._ask(path, after=after, limit=limit)["events"]]
 
-    def at(self, when: datetime | None = None, name: str | None = None) -> MomentView:  # noqa: D102
+    def at(self, when: datetime | None = None, name: str | None = None) -> MomentView:
         return self._view(MomentView, "/v1/at", time=when.isoformat() if when else None, name=name)
 
-    def status(self, name: str | None = None) -> StatusView:  # noqa: D102
+    def status(self, name: str | None = None) -> StatusView:
         return self._view(StatusView, "/v1/status", name=name)
 
-    def verify(self, *, quick: bool = False) -> VerifiedView:  # noqa: D102
+    def verify(self, *, quick: bool = False) -> VerifiedView:
         return VerifiedView.model_validate(self._ask("/v1/verify", wait_s=_ACT_S, quick="true" if quick else None))
 
-    def statement(self, ref: str) -> StatementView:  # noqa: D102
+    def statement(self, ref: str) -> StatementView:
         return self._view(StatementView, _place(ref) + "/statement")
 
-    def bundle(self, ref: str) -> bytes:  # noqa: D102
+    def bundle(self, ref: str) -> bytes:
         return self._bytes(_place(ref) + "/bundle")
 
-    def release(self, ref: str) -> bytes:  # noqa: D102
+    def release(self, ref: str) -> bytes:
         return self._bytes(_place(ref) + "/release")
 
-    def register(self, folder: Path, name: str, *, actor: Actor, reason: str = "") -> ReceiptView:  # noqa: D102
-        del actor
+    def register(self, folder: Path, name: str, *, actor: Actor, reason: str = "") -> ReceiptView:
         with tempfile.TemporaryFile() as file:
             tar.write(folder, file)
             path = f"/v1/registry/{_part(name)}/register"
             return ReceiptView.model_validate(self._send(path, file, tar.MEDIA_TYPE, reason))
 
-    def import_file(self, file: Path, *, actor: Actor, reason: str = "") -> list[VersionView]:  # noqa: D102
-        del actor
+    def import_file(self, file: Path, *, actor: Actor, reason: str = "") -> list[VersionView]:
         with file.open("rb") as content:
             page = self._send("/v1/import", content, BUNDLE_TYPE, reason)
         return [VersionView.model_validate(one) for one in page["versions"]]
 
-    def fetch(self, ref: str, folder: Path) -> VersionDetail:  # noqa: D102
+    def fetch(self, ref: str, folder: Path) -> VersionDetail:
         from flyball.signing.manifest import manifest_of
 
         if folder.exists():
-            raise UsageError(f"{folder} is there already", next_step="name a folder that is not")
+            raise UsageError(f"{folder} exists already", next_step="name a new folder")
         shown = self.show(ref)
         with tempfile.TemporaryFile() as file:
             with self._answer("GET", _place(ref) + "/package", _ACT_S) as answer:
@@ -138,22 +137,19 @@ class RemoteRegistry:
         found = manifest_of(folder, whole=True).files
         wanted = {one.name: one.digest.removeprefix("sha256:") for one in shown.files}
         if found != wanted:
-            raise ServerFaultError(f"the files that came are not those of {ref}", next_step="flyball registry verify")
+            raise ServerFaultError(f"the received files are not those of {ref}", next_step="flyball registry verify")
         return shown
 
-    def sign(self, ref: str, *, bundle: bytes, release: bytes, actor: Actor, reason: str = "") -> ReceiptView:  # noqa: D102
-        del actor
+    def sign(self, ref: str, *, bundle: bytes, release: bytes, actor: Actor, reason: str = "") -> ReceiptView:
         return self._act(ref, "sign", bundle=json.loads(bundle), release=json.loads(release), reason=reason)
 
-    def approve(self, ref: str, *, signature: str, key: str, actor: Actor, reason: str = "") -> ReceiptView:  # noqa: D102
-        del actor
+    def approve(self, ref: str, *, signature: str, key: str, actor: Actor, reason: str = "") -> ReceiptView:
         return self._act(ref, "approve", signature=signature, key=key, reason=reason)
 
-    def reject(self, ref: str, *, actor: Actor, reason: str) -> ReceiptView:  # noqa: D102
-        del actor
+    def reject(self, ref: str, *, actor: Actor, reason: str) -> ReceiptView:
         return self._act(ref, "reject", reason=reason)
 
-    def promote(  # noqa: D102
+    def promote(
         self,
         ref: str,
         environment: str,
@@ -163,30 +159,22 @@ class RemoteRegistry:
         candidate: Candidate | None = None,
         break_glass: bool = False,
     ) -> ReceiptView:
-        del actor
         tried = None if candidate is None else {"share": candidate.share, "shadow": candidate.shadow}
         return self._act(ref, "promote", environment=environment, reason=reason, candidate=tried, break_glass=break_glass)
 
-    def rollback(  # noqa: D102
-        self, name: str, environment: str, *, actor: Actor, reason: str = "", to: int | None = None
-    ) -> ReceiptView:
-        del actor
+    def rollback(self, name: str, environment: str, *, actor: Actor, reason: str = "", to: int | None = None) -> ReceiptView:
         return self._post(name, "rollback", {"environment": environment, "reason": reason, "to": to})
 
-    def alias(self, name: str, alias: str, version: int | None, *, actor: Actor, reason: str = "") -> ReceiptView:  # noqa: D102
-        del actor
+    def alias(self, name: str, alias: str, version: int | None, *, actor: Actor, reason: str = "") -> ReceiptView:
         return self._post(name, "alias", {"alias": alias, "version": version, "reason": reason})
 
-    def revoke(self, ref: str, *, actor: Actor, reason: str, stop: bool = False) -> ReceiptView:  # noqa: D102
-        del actor
+    def revoke(self, ref: str, *, actor: Actor, reason: str, stop: bool = False) -> ReceiptView:
         return self._act(ref, "revoke", reason=reason, stop=stop)
 
-    def retire(self, ref: str, *, actor: Actor, reason: str = "") -> ReceiptView:  # noqa: D102
-        del actor
+    def retire(self, ref: str, *, actor: Actor, reason: str = "") -> ReceiptView:
         return self._act(ref, "retire", reason=reason)
 
-    def forget(self, node: str, *, actor: Actor, reason: str = "") -> ReceiptView:  # noqa: D102
-        del actor
+    def forget(self, node: str, *, actor: Actor, reason: str = "") -> ReceiptView:
         return self._posted("/v1/nodes/forget", {"node": node, "reason": reason})
 
     def _act(self, ref: str, act: str, **body: Any) -> ReceiptView:
@@ -224,7 +212,7 @@ class RemoteRegistry:
     def _answer(
         self, method: str, path: str, wait_s: float, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> Iterator[urllib3.BaseHTTPResponse]:
-        """One request and its answer, whose body the caller reads; what is refused is raised as the registry raised it."""
+        """One request; the caller reads the body. Raises the registry's error for a refusal."""
         sent = {"authorization": f"Bearer {self._key}", "accept": "application/json, */*", **(headers or {})}
         timeout = urllib3.Timeout(connect=_CONNECT_S, read=wait_s)
         try:
@@ -243,7 +231,7 @@ class RemoteRegistry:
     def _unreachable(self, method: str, error: HTTPError) -> UnreachableError:
         never = isinstance(error, NewConnectionError)
         unsure = method != "GET" and not never
-        words = "whether it was done is not known" if unsure else "nothing was changed"
+        words = "it is unknown whether it was done" if unsure else "nothing was changed"
         told = UnreachableError(
             f"{self._url} does not answer: {error}; {words}",
             next_step="look before you try again:  flyball registry history NAME" if unsure else "is flyball admin running?",
@@ -253,14 +241,14 @@ class RemoteRegistry:
 
 
 def _checked(url: str) -> str:
-    """The address, if a key may be sent there."""
+    """Validate the address: a key must not travel unencrypted."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or parts.username:
-        raise UsageError(f"{url!r} is no registry's address", next_step="write https://HOST:PORT")
+        raise UsageError(f"{url!r} is not a registry's address", next_step="write https://HOST:PORT")
     if parts.scheme == "http" and parts.hostname not in _HERE and os.environ.get(PLAINTEXT) != "allow":
         raise UsageError(
             f"{url} is not encrypted, and the API key would travel to another machine",
-            next_step=f"use https://, or export {PLAINTEXT}=allow where the way there is safe",
+            next_step=f"use https://, or export {PLAINTEXT}=allow if the network is safe",
         )
     return url.rstrip("/")
 
@@ -287,7 +275,7 @@ def _json(answer: urllib3.BaseHTTPResponse) -> dict[str, Any]:
     try:
         document = json.loads(_read(answer))
     except ValueError as error:
-        raise FlyballError(f"the answer is no JSON: {error}", next_step="is this the address of flyball admin?") from error
+        raise FlyballError(f"the answer is not JSON: {error}", next_step="is this the address of flyball admin?") from error
     if not isinstance(document, dict):
-        raise FlyballError("the answer is no object", next_step="is this the address of flyball admin?")
+        raise FlyballError("the answer is not an object", next_step="is this the address of flyball admin?")
     return document

@@ -1,6 +1,6 @@
-"""The registry's database, SQLite or PostgreSQL: connections, one writer at a time, and what its errors mean.
+"""The registry's database, SQLite or PostgreSQL: connections, one writer at a time, readable errors.
 
-Everything in `writing` is kept whole or not at all. Must not know events.
+Everything in `writing` is one transaction. Must not know events.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ if TYPE_CHECKING:
     from flyball.errors import FlyballError
 
 WAIT_MS_MAX = 10_000
-"""How long a writer waits for another one, and how long a connection may take to come."""
+"""How long to wait for another writer, and for a connection."""
 _STATEMENT_MS_MAX = 120_000
-_WRITERS_LOCK = 0x666C7962616C6C  # any number that nobody else takes in this database
+_WRITERS_LOCK = 0x666C7962616C6C  # any number unused by others in this database
 
 
 class Database:
-    """Connections to one database, whose tables are there and up to date."""
+    """Connections to one database with up-to-date tables."""
 
     def __init__(self, engine: Engine, shown: str) -> None:
         self._engine, self.shown = engine, shown
 
     @classmethod
     def open(cls, url: str) -> Database:
-        """Connect, and bring the tables up to date. `sqlite:///PATH` or `postgresql://…`."""
+        """Connect to `sqlite:///PATH` or `postgresql://…`, and migrate the tables."""
         from flyball.registry.tables.upgrade import upgrade
 
         database = cls(_engine(url), sqlalchemy.make_url(url).render_as_string(hide_password=True))
@@ -60,13 +60,13 @@ class Database:
 
     @property
     def sqlite(self) -> bool:
-        """Whether this is SQLite, where one file is all."""
+        """Whether this is SQLite."""
         return self._engine.dialect.name == "sqlite"
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One consistent view for everything that is asked inside."""
-        # PostgreSQL shows each statement the newest by default, and two questions could get answers that do not fit.
+        """A read transaction with one consistent view."""
+        # By default each PostgreSQL statement sees the newest data, so two queries could contradict each other.
         options: dict[str, Any] = {} if self.sqlite else {"isolation_level": "REPEATABLE READ"}
         with self._told(), self._engine.connect() as connection:
             connection.execution_options(**options)
@@ -75,7 +75,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """The one writer: others wait, 10 s at most. Committed at the end, undone where something is raised."""
+        """The single writer's transaction; others wait up to 10 s. Rolled back on an exception."""
         with self._told(), self._engine.connect() as connection:
             connection.execution_options(flyball_begin="BEGIN IMMEDIATE")
             transaction = connection.begin()
@@ -92,7 +92,7 @@ class Database:
                 raise _told_error(error, self.shown, maybe_kept=True) from error
 
     def close(self) -> None:
-        """Give every connection back."""
+        """Close all connections."""
         self._engine.dispose()
 
     @contextmanager
@@ -117,7 +117,7 @@ def _engine(url: str) -> Engine:
         seconds = WAIT_MS_MAX // 1000
         limits = f"-c lock_timeout={WAIT_MS_MAX} -c statement_timeout={_STATEMENT_MS_MAX}"
         arguments = {"connect_timeout": seconds, "options": limits, "application_name": "flyball"}
-        # Pinged before use: the first call after a restart of the database finds a new connection, not a dead one.
+        # Pinged before use, so that the first call after a database restart does not use a dead connection.
         driver = parsed.set(drivername="postgresql+psycopg")
         try:
             return sqlalchemy.create_engine(driver, connect_args=arguments, pool_pre_ping=True, pool_timeout=seconds)
@@ -136,15 +136,15 @@ def _no_such_database(found: str) -> RegistryRefusedError:
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
-    # Python would begin transactions by itself, late and not for every statement; `_begin_sqlite` does instead.
+    # Python would begin transactions late and not for every statement; `_begin_sqlite` does it instead.
     connection.isolation_level = None
     connection.execute(f"PRAGMA busy_timeout={WAIT_MS_MAX}")
     _into_wal(connection)
-    connection.execute("PRAGMA synchronous=FULL")  # an event that was acknowledged outlives a loss of power
+    connection.execute("PRAGMA synchronous=FULL")  # an acknowledged event survives a power loss
 
 
 def _into_wal(connection: Any) -> None:
-    """Once for a new file; SQLite does not wait for others who do the same, whatever its timeout says."""
+    """Switch a new file to WAL. SQLite's timeout does not cover concurrent switches, so retry here."""
     until = time.monotonic() + WAIT_MS_MAX / 1000
     while True:
         try:
@@ -157,7 +157,7 @@ def _into_wal(connection: Any) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # IMMEDIATE takes the writers' lock at once: who reads first and writes later could find that the two do not fit.
+    # IMMEDIATE takes the writers' lock at once, so that a read before the write cannot become stale.
     connection.exec_driver_sql(connection.get_execution_options().get("flyball_begin", "BEGIN"))
 
 

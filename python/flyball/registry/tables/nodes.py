@@ -1,7 +1,7 @@
-"""What servers say that they serve: the newest report of each, and an event whenever one of them changes what it says.
+"""Servers' reports of what they serve: the newest of each server, and an event for each change.
 
-A report is a fact about a server at a time, so `seen_at` goes with it and a server that is gone is never shown as well. The
-reports are the one table that is not made from events. Must not know how servers are asked.
+Each report has its time, `seen_at`, so that a server that is gone is never shown as healthy. The reports table is not built
+from events. Must not know how servers are asked.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ if TYPE_CHECKING:
     from flyball.registry.tables.database import Database
 
 WAITING = "waiting"
-"""The state of what a server should serve and has not judged yet: nothing is acknowledged by it."""
+"""A server has neither applied nor refused the document yet; makes no event."""
 REASON_LETTERS_MAX, NODE_LETTERS_MAX = 4096, 256
 GONE_US = 5 * 60 * 1_000_000
-"""A server that was not heard of for so long is gone, as far as anybody knows."""
+"""A server without a report for this long counts as gone."""
 CHANGES_AN_HOUR = 12
-"""Of what one server says of one name; more are counted and told with the next that is written."""
+"""Limit of events per server and name; further changes are counted in the next event."""
 _HOUR_US = 3600 * 1_000_000
 _EVENTS_AT_ONCE = 1000
 
 
 class NodeReport(NamedTuple):
-    """One deployment on one server: which version it should serve and what became of that, and what it does serve.
+    """One deployment on one server: what it should serve, the result, and what it does serve.
 
-    A tuple in the order of its table's columns, since there are thousands. `state`: applied, refused or waiting. `seen_at`
-    and `serving_since` are microseconds since 1970; the registry knows since when, and how many changes it has not told.
+    A tuple in the order of its table's columns, because there are thousands. `state`: applied, refused or waiting. `seen_at`
+    and `serving_since` are in microseconds since 1970. The registry sets `serving_since` and `unsaid`, the unrecorded
+    changes.
     """
 
     node: str
@@ -59,13 +60,13 @@ class NodeReport(NamedTuple):
 
 
 class Nodes:
-    """The reports, and the events that come of them."""
+    """The reports, and their events."""
 
     def __init__(self, database: Database, log: EventLog) -> None:
         self._database, self._log = database, log
 
     def report(self, node: str, environment: str, reports: Sequence[NodeReport], *, actor: str) -> list[Event]:
-        """Everything that a server serves in an environment, in the place of what it said before; gives what is new."""
+        """Replace a server's reports for an environment; returns events for the changes."""
         with self._database.writing() as connection:
             report = _Report(connection, node, environment, reports)
             connection.execute(delete(nodes).filter_by(node=node, environment=environment))
@@ -78,15 +79,15 @@ class Nodes:
             return self._log.append_in(connection, drafts) if drafts else []
 
     def forget(self, node: str, *, actor: Actor, reason: str = "") -> list[Event]:
-        """Takes a server that is gone out of everything that is shown as now: an event for each of its environments."""
+        """Remove a server that is gone from current views; one event per environment."""
         with self._database.writing() as connection:
             seen = _seen(connection, node)
             if not seen:
-                raise NotFoundError(f"no server {node!r} is known", code="node_not_found", next_step="flyball status")
+                raise NotFoundError(f"unknown server {node!r}", code="node_not_found", next_step="flyball status")
             alive = [at for at in seen.values() if now_us() - at < GONE_US]
             if alive:
                 raise RegistryRefusedError(
-                    f"{node} was heard of at {text_of(max(alive))}, so it is not gone",
+                    f"{node} reported at {text_of(max(alive))}, so it is not gone",
                     code="node_not_gone",
                     next_step="stop it, and forget it five minutes later",
                 )
@@ -113,7 +114,7 @@ class Nodes:
 
 
 class _Report:
-    """A server's report against what it said before: the rows that are shown from now on, and what is to be written."""
+    """Compares a server's report with its previous one: new rows in `live`, event bodies in `said`."""
 
     def __init__(self, connection: Connection, node: str, environment: str, reports: Sequence[NodeReport]) -> None:
         self._connection, self._node, self._environment = connection, node, environment
@@ -132,7 +133,7 @@ class _Report:
         self.said += [self._removed(self._held[name]) for name in sorted(gone)]
 
     def _kept(self, one: NodeReport) -> NodeReport:
-        """With what the registry adds: since when it serves that."""
+        """Add since when the server serves this document."""
         since = self._now if one.serving_digest else None
         for known in (self._before.get(one.deployment), self._held.get(one.deployment)):
             if known is not None and known.serving_digest == one.serving_digest and known.serving_since is not None:
@@ -142,7 +143,7 @@ class _Report:
         return one._replace(reason=reason, serving_since=since)
 
     def _told(self, one: NodeReport) -> NodeReport:
-        """Writes what is new, unless that was written too often of late; gives the row with how many changes wait."""
+        """Record a change, or count it above the hourly limit; returns the row to store."""
         held, before = self._held.get(one.deployment), self._before.get(one.deployment)
         unsaid = before.unsaid if before else 0
         if one.state == WAITING:
@@ -175,12 +176,12 @@ class _Report:
 
 
 def _word(one: NodeReport | Confirmation) -> tuple[str, str, str | None]:
-    """What makes two reports of a name the same: words of a reason may differ each time."""
+    """What makes two reports equal; the text of a reason may vary."""
     return one.state, one.digest or "", one.serving_digest
 
 
 def _seen(connection: Connection, node: str) -> dict[str, int]:
-    """When a server was last heard of, by environment; where only events know it, when it last said something new."""
+    """Time of a server's last report by environment; without reports, of its last event."""
     said = select(confirmations.c.environment, func.max(confirmations.c.from_at)).filter_by(node=node, to_seq=None)
     seen = select(nodes.c.environment, func.max(nodes.c.seen_at)).filter_by(node=node)
     asked = (said.group_by(confirmations.c.environment), seen.group_by(nodes.c.environment))

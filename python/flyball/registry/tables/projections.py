@@ -1,6 +1,6 @@
-"""The tables that answer questions: written from events in the same transaction, and read as typed rows.
+"""The projection tables: written in the transaction of each event, and read as typed rows.
 
-All of them can be thrown away: `rebuild` makes them from the events alone. Must not know which acts are allowed.
+`rebuild` recreates them from the events. Must not know which acts are allowed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlalchemy import and_, case, delete, insert, select, tuple_, update
 from sqlalchemy.dialects import sqlite
 
-from flyball.errors import RegistryRefusedError
+from flyball.registry.acts.api_keys import ApiKey
+from flyball.registry.events.event import time_of
 from flyball.registry.events.fold import CANDIDATE, CHAMPION, KEYS, Change, End, Fold, Put, Void, effects
 from flyball.registry.tables import schema
 
@@ -32,9 +33,10 @@ _BATCH = 5_000
 _ASKED_AT_ONCE = 1_000
 
 
+# The rows' classes have the columns in the tables' order: lists are long, and names cost more than values. A test compares.
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A version as it stands now. `state` is what last happened to it: registered, signed, rejected, retired, revoked."""
+    """A version. `state`: registered, signed, rejected, retired or revoked; `references` is JSON."""
 
     name: str
     number: int
@@ -44,7 +46,7 @@ class Version:
     kind: str
     tier: str
     author: str
-    references: list[dict[str, Any]]
+    references: str
     state: str
     state_seq: int
     registered_seq: int
@@ -59,7 +61,7 @@ class Version:
 
 
 class Approval(NamedTuple):
-    """One approver's signature; void from the event `void_seq` on, which signed the version anew or rejected it."""
+    """One approver's signature; void since event `void_seq`, which signed the version again or rejected it."""
 
     name: str
     number: int
@@ -75,7 +77,7 @@ class Approval(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """A version at a spot, from an event to the one that ended it. `slot`: champion, candidate or alias."""
+    """A version at a spot, from one event to another. `slot`: champion, candidate or alias."""
 
     name: str
     slot: str
@@ -95,10 +97,7 @@ class Placement(NamedTuple):
 
 
 class Confirmation(NamedTuple):
-    """What a server said of a name, from an event to the one that ended it: what it should serve, and what it serves.
-
-    A tuple, since there is one for each server of each name.
-    """
+    """A server's report about a name, from one event to another: what it should serve, and what it serves."""
 
     name: str
     environment: str
@@ -118,42 +117,8 @@ class Confirmation(NamedTuple):
     serving_since: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class NameRow:
-    """A name: its newest version, and when that was registered."""
-
-    name: str
-    folded: str
-    latest: int
-    changed_seq: int
-    changed_at: int
-
-
-@dataclass(frozen=True, slots=True)
-class ApiKey:
-    """Who may call the admin API; `removed_at` is set once it is no longer taken."""
-
-    name: str
-    sha256: str
-    roles: list[str]
-    added_at: int
-    added_by: str
-    removed_at: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """The newest snapshot of an environment that was given to the data plane."""
-
-    environment: str
-    generation: int
-    digest: str
-    sequence: int
-    at: int
-
-
 def apply(connection: Connection, event: Event) -> None:
-    """Write what an event changes."""
+    """Write the effects of an event."""
     for effect in effects(event):
         match effect:
             case Put():
@@ -170,7 +135,7 @@ def apply(connection: Connection, event: Event) -> None:
 
 
 def rebuild(connection: Connection, events: Iterable[Event]) -> int:
-    """Throw every row away and make them anew from these events, which are all there are; gives their number."""
+    """Rebuild all rows from these events, which must be all events; returns their number."""
     for table in _TABLES.values():
         connection.execute(delete(table))
     ended: dict[str, list[dict[str, Any]]] = {}
@@ -197,34 +162,25 @@ def rebuild(connection: Connection, events: Iterable[Event]) -> int:
 
 
 class Projections:
-    """Questions about what is. Every answer is one consistent view."""
+    """Reads of the current state; each answer is one consistent view."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def names(self) -> list[NameRow]:
-        """Every name, sorted."""
-        return [NameRow(*row) for row in self._all(select(schema.names).order_by(schema.names.c.name))]
-
-    def versions(self, name: str | None = None) -> list[Version]:
-        """Every version, or those of a name, newest first within a name."""
+    def versions(self) -> list[Version]:
+        """Every version, by name and newest first."""
         table = schema.versions
-        asked = select(table).order_by(table.c.name, table.c.number.desc())
-        return [_version(row) for row in self._all(asked if name is None else asked.where(table.c.name == name))]
+        return [Version(*row) for row in self._all(select(table).order_by(table.c.name, table.c.number.desc()))]
 
-    def version(self, name: str, number: int) -> Version:
-        """One version; refused where there is none."""
-        asked = select(schema.versions).filter_by(name=name, number=number)
-        if found := self._all(asked):
-            return _version(found[0])
-        raise RegistryRefusedError(
-            f"the registry has no {name}@{number}", code="version_not_found", next_step=f"flyball registry show {name}"
-        )
+    def revoked(self) -> frozenset[tuple[str, int]]:
+        """Name and number of every revoked version."""
+        table = schema.versions
+        return frozenset(map(tuple, self._all(select(table.c.name, table.c.number).where(table.c.state == "revoked"))))
 
     def newest(
         self, *, name: str | None = None, after: str = "", states: tuple[str, ...] = (), limit: int = 100
     ) -> list[Version]:
-        """The newest version of each name, sorted by name, beginning after one; only those in one of the states."""
+        """The newest version of each name after `after`, sorted by name, optionally only in some states."""
         names, table = schema.names, schema.versions
         latest = and_(table.c.name == names.c.name, table.c.number == names.c.latest)
         asked = select(table).join(names, latest).where(names.c.name > after).order_by(names.c.name)
@@ -232,17 +188,17 @@ class Projections:
             asked = asked.where(names.c.name == name)
         if states:
             asked = asked.where(table.c.state.in_(states))
-        return [_version(row) for row in self._all(asked.limit(max(0, limit)))]
+        return [Version(*row) for row in self._all(asked.limit(max(0, limit)))]
 
     def approvals_of(self, versions: Sequence[tuple[str, int]]) -> dict[tuple[str, int], list[Approval]]:
-        """The approvals of these versions that count, oldest first, in one question for each thousand."""
+        """The valid approvals of these versions, oldest first, with one query per thousand."""
         found = dict[tuple[str, int], list[Approval]]()
         for begin in range(0, len(versions), _ASKED_AT_ONCE):
             found |= self._approvals_among(versions[begin : begin + _ASKED_AT_ONCE])
         return found
 
     def approvals_placed(self, name: str | None = None) -> dict[tuple[str, int], list[Approval]]:
-        """The approvals that count of everything that serves now, or of what serves under a name, oldest first."""
+        """The valid approvals of all current champions, or of one name, oldest first."""
         return self._approvals_among(_serving(name))
 
     def _approvals_among(
@@ -251,30 +207,22 @@ class Projections:
         table, found = schema.approvals, dict[tuple[str, int], list[Approval]]()
         some = tuple_(table.c.name, table.c.number).in_(versions)
         for row in self._all(select(table).where(some, table.c.void_seq.is_(None)).order_by(table.c.sequence)):
-            approval = approval_of(row)
+            approval = _approval(row)
             found.setdefault((approval.name, approval.number), []).append(approval)
         return found
 
     def signed_placed(self, name: str | None = None) -> dict[tuple[str, int], dict[str, Any]]:
-        """The bodies of the events that signed what serves now, or what serves under a name, as far as they stand."""
+        """The bodies of the `signed` events of all current champions, or of one name."""
         table, events = schema.versions, schema.events
         joined = select(table.c.name, table.c.number, events.c.body).join(events, events.c.sequence == table.c.state_seq)
         some = tuple_(table.c.name, table.c.number).in_(_serving(name))
         asked = joined.where(some, table.c.state == "signed")
         return {(of, number): json.loads(body) for of, number, body in self._all(asked)}
 
-    def approvals(self, name: str, number: int) -> list[Approval]:
-        """The approvals of a version, oldest first, those that count no longer among them."""
-        table = schema.approvals
-        return [
-            approval_of(row)
-            for row in self._all(select(table).filter_by(name=name, number=number).order_by(table.c.sequence))
-        ]
-
     def placed(
         self, name: str | None = None, place: str | None = None, *, slots: tuple[str, ...] = (CHAMPION, CANDIDATE)
     ) -> list[Placement]:
-        """What holds now: everywhere, for a name, or in an environment; aliases with `slots=("alias",)`."""
+        """Current placements: all, of a name, or in an environment; aliases with `slots=("alias",)`."""
         table = schema.placements
         asked = select(table).where(table.c.to_seq.is_(None), table.c.slot.in_(slots))
         if name is not None:
@@ -283,20 +231,18 @@ class Projections:
             asked = asked.where(table.c.place == place)
         return [Placement(*row) for row in self._all(asked.order_by(table.c.name, table.c.place, table.c.slot))]
 
-    def placements(self, name: str, place: str, slot: str = CHAMPION, *, limit: int = 100) -> list[Placement]:
-        """What ever held at a spot, newest first."""
-        table = schema.placements
-        asked = select(table).filter_by(name=name, slot=slot, place=place).order_by(table.c.from_seq.desc())
-        return [Placement(*row) for row in self._all(asked.limit(limit))]
-
     def api_keys(self) -> list[ApiKey]:
-        """Every API key that was ever added, sorted by name."""
-        return [_api_key(row) for row in self._all(select(schema.api_keys).order_by(schema.api_keys.c.name))]
+        """The valid API keys, sorted by name."""
+        asked = select(schema.api_keys).filter_by(removed_at=None).order_by(schema.api_keys.c.name)
+        return [
+            ApiKey(row.name, frozenset(_words(row.roles)), row.sha256, time_of(row.added_at), row.added_by)
+            for row in self._all(asked)
+        ]
 
-    def published(self, environment: str) -> Publication | None:
-        """The newest snapshot of an environment."""
-        found = self._all(select(schema.published).filter_by(environment=environment))
-        return Publication(*found[0]) if found else None
+    def published(self, environment: str) -> int:
+        """The generation of the environment's newest published snapshot, or 0."""
+        found = self._all(select(schema.published.c.generation).filter_by(environment=environment))
+        return found[0].generation if found else 0
 
     def _all(self, asked: Any) -> list[Any]:
         with self._database.reading() as connection:
@@ -316,38 +262,18 @@ def _upsert(connection: Connection, effect: Put) -> Any:
     return put.on_conflict_do_update(index_elements=key, set_=others) if others else put.on_conflict_do_nothing()
 
 
-# The rows' classes have the columns in the tables' order: lists are long, and names cost more than values. A test compares.
-
-
-def _version(row: Sequence[Any]) -> Version:
-    values = list(row)
-    values[8] = json.loads(values[8])
-    return Version(*values)
-
-
 def _serving(name: str | None) -> Select[tuple[str, int]]:
-    """Name and version of every champion of now."""
+    """Name and version of every current champion."""
     table = schema.placements
     asked = select(table.c.name, table.c.version).where(table.c.to_seq.is_(None), table.c.slot == CHAMPION)
     return asked if name is None else asked.where(table.c.name == name)
 
 
-def approval_of(row: Sequence[Any]) -> Approval:
-    """An approval as its row has it."""
-    return Approval(*_with_words(row, 5))
-
-
-def _api_key(row: Sequence[Any]) -> ApiKey:
-    return ApiKey(*_with_words(row, 2))
-
-
-def _with_words(row: Sequence[Any], place: int) -> list[Any]:
-    values = list(row)
-    values[place] = [*_words(values[place])]
-    return values
+def _approval(row: Sequence[Any]) -> Approval:
+    return Approval._make((*row[:5], list(_words(row[5])), *row[6:]))
 
 
 @lru_cache(maxsize=256)
 def _words(text: str) -> tuple[str, ...]:
-    """A list of words in JSON; thousands of approvals have the same few environments."""
+    """A JSON list of words; cached, because thousands of approvals name the same few environments."""
     return tuple(json.loads(text))

@@ -1,7 +1,7 @@
-"""The tables: the events, which are the truth, and the projections, which can be thrown away and built anew.
+"""The tables: the events, which are the source of truth, and the projections, which can be rebuilt.
 
-Two are neither: servers report in `nodes` what they serve, and acts keep in `trust_serial` by which policy they were judged.
-The migrations make these tables; a test compares them.
+Two are neither: `nodes` has the servers' reports, and `trust_serial` the highest serial of a trust policy that an act used.
+The migrations create these tables; a test compares them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
 
 REVISION = "0001"
-"""The newest migration, kept here so that a registry that is up to date opens without Alembic."""
+"""The newest migration, stated here so that an up-to-date registry opens without importing Alembic."""
 
 metadata = MetaData()
 
@@ -141,8 +141,8 @@ confirmations = Table(
     Column("serving_since", BigInteger),
 )
 
-# The few rows that hold now, among the many that once did. The migration says `WHERE to_seq IS NULL`; said here for
-# PostgreSQL it would cost everybody the import of its dialect.
+# The few open rows among many ended ones. The migration adds `WHERE to_seq IS NULL`: stated here, PostgreSQL's dialect
+# would be imported by everybody.
 OPEN = (
     Index("placements_open", placements.c.slot, placements.c.place, placements.c.name),
     Index("placements_open_of_name", placements.c.name, placements.c.slot),

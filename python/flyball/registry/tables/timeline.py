@@ -1,6 +1,6 @@
-"""Time travel: what was placed at a time, who put it there and why, and who had approved it by then.
+"""Time travel: placements at a time, with actor, reason and the approvals by then.
 
-Answers come from the placements' intervals, so that they take as long as the registry is wide, not as long as its history.
+Answers come from the placements' intervals, so that their cost depends on the number of names, not on the length of history.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 
 class Standing(NamedTuple):
-    """A version at a spot at a time, with who had approved it by then."""
+    """A version at a spot at a time, with its approvers by then."""
 
     placement: Placement
     approvers: list[str]
 
 
 class Said(NamedTuple):
-    """What a server had last said of a name; `gone_since` where it was not heard of for so long that it may be gone."""
+    """A server's last report about a name; `gone_since` if it has sent none for too long."""
 
     confirmation: Confirmation
     gone_since: int | None
@@ -42,7 +42,7 @@ class Said(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The registry at a time: the last event by then, what was placed, and what servers said that they served."""
+    """The registry at a time: the last event by then, placements, and servers' reports."""
 
     sequence: int
     at: int
@@ -51,7 +51,7 @@ class Moment:
 
 
 class Timeline:
-    """Questions about what was."""
+    """Reads of past states."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -59,10 +59,10 @@ class Timeline:
     def at(
         self, time: datetime | None, name: str | None = None, *, slots: tuple[str, ...] = (CHAMPION, CANDIDATE, ALIAS)
     ) -> Moment:
-        """What was placed at a time, everywhere or for one name; events of that very microsecond had happened.
+        """Placements at a time, of all names or one; events of that very microsecond are included.
 
-        Without a time it is now; that, and what is still to come, goes by the last event and not by its time: the clock of
-        whoever wrote it may be ahead.
+        The present, which is the default, and the future use the last event whatever its time: its writer's clock may be
+        ahead.
         """
         now = now_us()
         wanted = now if time is None else microseconds(time)
@@ -76,7 +76,7 @@ class Timeline:
 
 
 def _standings(connection: Connection, sequence: int, name: str | None, slots: tuple[str, ...]) -> list[Standing]:
-    """In one question, a row for each approval: what is newest is looked for once."""
+    """One query with a row per approval, so that the newest placement is looked up once."""
     held, spots, approvals = schema.placements, schema.spots, schema.approvals
     counted = and_(
         approvals.c.name == held.c.name,
@@ -90,7 +90,7 @@ def _standings(connection: Connection, sequence: int, name: str | None, slots: t
     )
     standings: list[Standing] = []
     width = len(held.c)
-    # Sorted here: the rows come almost in order, and SQLite would carry all their columns through its sorting.
+    # Sorted here: rows come almost in order, and SQLite would move all columns through its sorter.
     for row in sorted(_held(connection, asked, held, sequence), key=lambda row: (row[:3], row[width] or 0)):
         placement = Placement._make(row[:width])
         if not standings or standings[-1].placement != placement:
@@ -101,7 +101,7 @@ def _standings(connection: Connection, sequence: int, name: str | None, slots: t
 
 
 def _said(connection: Connection, sequence: int, at: int, name: str | None) -> list[Said]:
-    """What each server had last said by then. What it said counts as long as somebody heard of it."""
+    """Each server's last report by then; a report counts until the server goes silent."""
     held, spots = schema.confirmations, schema.node_spots
     newest = _newest(connection, held, spots, sequence, [] if name is None else [spots.c.name == name])
     rows = _held(connection, select(held).select_from(newest), held, sequence)
@@ -110,25 +110,25 @@ def _said(connection: Connection, sequence: int, at: int, name: str | None) -> l
     heard = {(node, environment): at for node, environment, at in connection.execute(seen).all()}
     said = []
     for one in sorted(map(Confirmation._make, rows), key=lambda one: one[:3]):
-        # One that ended later counts up to there: from then on the server was silent, or it said something else.
+        # A report that ended later counts up to its end: then the server went silent, or reported a change.
         until, grace = (heard.get((one.node, one.environment), at), GONE_US) if one.to_at is None else (one.to_at, 0)
         said.append(Said(one, until if at > until + grace else None))
     return said
 
 
 def _held(connection: Connection, asked: Select[Any], held: Table, sequence: int) -> Sequence[Row[Any]]:
-    """Of the newest rows those that had not ended."""
+    """The newest rows that had not ended."""
     return connection.execute(asked.where(or_(held.c.to_seq.is_(None), held.c.to_seq > sequence))).all()
 
 
 def _newest(
     connection: Connection, held: Table, spots: Table, sequence: int, wanted: list[ColumnElement[bool]]
 ) -> FromClause:
-    """Each wanted spot with the row that was the newest there: a step down the index, however long the spot's history is."""
+    """Each wanted spot with its newest row by then: one index lookup, however long the spot's history is."""
     some, earlier = select(spots).where(*wanted).cte("wanted_spots"), held.alias("earlier")
     by_then = and_(_same(spots, earlier, some), earlier.c.from_seq <= sequence)
     if connection.dialect.name == "sqlite":
-        # The index knows the row's number, which saves a second way down: a third of the time.
+        # The index holds the rowid, which saves a second lookup: a third of the time.
         rows = select(literal_column("earlier.rowid", Integer)).select_from(earlier).where(by_then)
         newest_row = rows.order_by(earlier.c.from_seq.desc()).limit(1).correlate(some).scalar_subquery()
         return some.join(held, literal_column(f"{held.name}.rowid", Integer) == newest_row)

@@ -1,4 +1,4 @@
-"""Brings a database's tables up to date by the migrations of this package, once, whoever comes first."""
+"""Migrates a database's tables, once, by whichever process comes first."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 def upgrade(database: Database) -> None:
-    """Make or change the tables where they are older than this code; refuse what is newer."""
+    """Create or migrate older tables; refuse newer ones."""
     with database.reading() as connection:
         current = _revision(connection)
     if current == schema.REVISION:
-        return  # Alembic takes longer to import than everything else here together
+        return  # importing Alembic takes longer than everything else here
     if current is not None and current > schema.REVISION:
         raise RegistryRefusedError(
             f"the registry {database.shown} was written by a newer flyball: its tables are {current}, not {schema.REVISION}",

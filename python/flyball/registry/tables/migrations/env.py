@@ -1,4 +1,4 @@
-"""What Alembic runs around the scripts: on the connection and in the transaction of `flyball.registry.tables.upgrade`."""
+"""Alembic's environment: runs the scripts in the transaction of `flyball.registry.tables.upgrade`."""
 
 from alembic import context
 

@@ -1,1 +1,1 @@
-"""One file for each change of the tables, numbered in their order."""
+"""One numbered file per change of the tables."""

@@ -1,4 +1,4 @@
-"""The first tables, as `schema` states them. The first change of them writes them out here, as they were before it."""
+"""The first tables, taken from `schema`. The first change must copy their old definitions here."""
 
 from alembic import op
 from sqlalchemy import text
@@ -11,7 +11,7 @@ down_revision = None
 _SQLITE_TRIGGERS = [
     "CREATE TRIGGER events_no_update BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'events are append-only'); END",
     "CREATE TRIGGER events_no_delete BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'events are append-only'); END",
-    # INSERT OR REPLACE removes the old row without asking the trigger above.
+    # INSERT OR REPLACE removes the old row without firing the trigger above.
     "CREATE TRIGGER events_no_replace BEFORE INSERT ON events"
     " WHEN NEW.sequence <> (SELECT coalesce(max(sequence), 0) + 1 FROM events)"
     " OR EXISTS (SELECT 1 FROM events WHERE name = NEW.name AND revision = NEW.revision)"
@@ -26,7 +26,7 @@ _POSTGRES_TRIGGERS = [
 
 
 def upgrade() -> None:
-    """All tables, and what keeps events from being changed."""
+    """Create all tables, and the triggers that make events append-only."""
     bind = op.get_bind()
     schema.metadata.create_all(bind)
     still = text("to_seq IS NULL")
