@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from flyball.cli.option import option
 from flyball.cli.output import warn_of_root
 from flyball.cli.registry.options import WHERE, Home, home
 from flyball.cli.signals import Signals
@@ -22,17 +21,13 @@ if TYPE_CHECKING:
 _POLL_S = 1.0
 _GIB = 1 << 30
 
-_Listen = Annotated[
-    str, typer.Option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 picks a free port.")
-]
-_TlsCert = Annotated[Path | None, typer.Option("--tls-cert", help="PEM file of the TLS certificate.", show_default=False)]
-_TlsKey = Annotated[Path | None, typer.Option("--tls-key", help="PEM file of the TLS private key.", show_default=False)]
+_Listen = Annotated[str, option("Address to listen on; port 0 picks a free port.", "--listen", metavar="HOST:PORT")]
+_TlsCert = Annotated[Path | None, option("PEM file of the TLS certificate.", "--tls-cert")]
+_TlsKey = Annotated[Path | None, option("PEM file of the TLS private key.", "--tls-key")]
 _Plaintext = Annotated[
-    bool, typer.Option("--allow-plaintext", help="Allow plain HTTP from other machines, behind a proxy that ends TLS.")
+    bool, option("Allow plain HTTP from other machines, behind a proxy that ends TLS.", "--allow-plaintext")
 ]
-_UploadMax = Annotated[
-    int, typer.Option("--upload-gib-max", min=1, max=1024, help="Maximum size of an uploaded package, in GiB.")
-]
+_UploadMax = Annotated[int, option("Maximum size of an uploaded package, in GiB.", "--upload-gib-max", min=1, max=1024)]
 
 
 def admin(

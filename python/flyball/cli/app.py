@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flyball.cli.option import option
 from flyball.cli.output import report
 from flyball.cli.printable import printing
 from flyball.errors import FlyballError, UsageError
@@ -115,7 +116,7 @@ def _show_version(wanted: bool) -> None:
 
 def _top(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool, option("Show the version and exit.", "--version", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Serve ONNX models as governed decisions."""
@@ -123,7 +124,7 @@ def _top(
 
 def main() -> None:
     """The console script."""
-    verb = next((word for word in sys.argv[1:2] if word in _VERBS), None)
+    verb = next((word for word in sys.argv[1:2] if word in _VERBS or word == "--version"), None)
     try:
         sys.exit(application(verb)(standalone_mode=False))
     except BrokenPipeError:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import console, print_json
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -21,9 +24,9 @@ _LISTED_MAX = 8
 
 
 def check(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Decisions, in YAML.")],
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 on warnings, too.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    files: Annotated[list[Path], argument("Decisions, in YAML.", metavar="FILE...")],
+    strict: Annotated[bool, option("Exit with 3 on warnings, too.", "--strict")] = False,
+    json: AsJson = False,
 ) -> None:
     """Check decisions: list every fault with its line and its fix. Changes nothing.
 
@@ -31,8 +34,6 @@ def check(
 
     Next:  flyball plan FILE  shows the compiled stages,  flyball serve --decision FILE  serves it.
     """
-    from flyball.cli.output import console, print_json
-
     found = [_checked(path) for path in files]
     if json:
         print_json({"files": [_document(path, result) for path, result in zip(files, found, strict=True)]})

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from flyball.cli.option import argument, option
+from flyball.cli.output import console, counted, print_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -14,19 +15,14 @@ if TYPE_CHECKING:
 
 
 def explain_latency(
-    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The model file.")],
-    rows: Annotated[int, typer.Option(min=1, max=65_536, help="Rows per run.")] = 1,
+    model: Annotated[Path, argument("The model file.", metavar="MODEL.onnx")],
+    rows: Annotated[int, option("Rows per run.", min=1, max=65536)] = 1,
     data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="ROWS", help="Real rows: .csv, .parquet or .jsonl; by default random ones.", show_default=False
-        ),
+        Path | None, option("Real rows: .csv, .parquet or .jsonl; by default random ones.", metavar="ROWS")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, max=1000, help="Number of operators to show, slowest first.")] = 12,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write a plot, as .png or .svg.", show_default=False)
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, with every operator.")] = False,
+    top: Annotated[int, option("Number of operators to show, slowest first.", min=1, max=1000)] = 12,
+    plot: Annotated[Path | None, option("Also write a plot, as .png or .svg.", metavar="FILE")] = None,
+    json: Annotated[bool, option("Print JSON, with every operator.", "--json")] = False,
 ) -> None:
     """Show where the time of a model's run goes, and what to try next.
 
@@ -41,7 +37,6 @@ def explain_latency(
 
     Trees, text operators and loops have no floor, because their work depends on the values: use real rows, --data.
     """
-    from flyball.cli.output import print_json
     from flyball.models.profile import explain
 
     if plot is not None:
@@ -63,7 +58,6 @@ def _show(found: Explanation, model: Path, top: int) -> None:
     from rich.markup import escape
 
     from flyball.bench.table import latency, percent, size
-    from flyball.cli.output import console, counted
 
     out = console()
     figures = f"{counted(found.rows, 'row')}   p50 {latency(found.p50_us)}   p99 {latency(found.p99_us)}"

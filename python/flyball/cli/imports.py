@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flyball.cli.listen_options import Listen
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import printed_as_json
 from flyball.cli.registry.card_options import Owner, Purpose, Tier, card_of
-from flyball.cli.registry.options import WHERE, As, AsJson, Reason, Where, actor, behind_http, opened
+from flyball.cli.registry.options import WHERE, As, Reason, Where, actor, behind_http, opened
+from flyball.cli.registry.text import next_step, say, short, size, waits_for
+from flyball.cli.repository import show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,24 +30,15 @@ if TYPE_CHECKING:
 imports = typer.Typer(no_args_is_help=True, help="Import models from MLflow or from a Triton model repository.")
 
 _Serve = Annotated[
-    bool,
-    typer.Option("--serve", help="Then serve it from here, unsigned, to try it; creates a registry if there is none."),
+    bool, option("Then serve it from here, unsigned, to try it; creates a registry if there is none.", "--serve")
 ]
-_Named = Annotated[
-    str | None,
-    typer.Option(
-        "--name", metavar="NAME", help="Its name in the registry; by default its name in MLflow.", show_default=False
-    ),
-]
+_Named = Annotated[str | None, option("Its name in the registry; by default its name in MLflow.", "--name", metavar="NAME")]
 
 
 @imports.command()
 def mlflow(
-    uri: Annotated[str, typer.Argument(metavar="URI", help="models:/NAME/3 or models:/NAME@ALIAS.", show_default=False)],
-    tracking: Annotated[
-        str | None,
-        typer.Option(metavar="URL", envvar="MLFLOW_TRACKING_URI", help="The MLflow server.", show_default=False),
-    ] = None,
+    uri: Annotated[str, argument("models:/NAME/3 or models:/NAME@ALIAS.", metavar="URI")],
+    tracking: Annotated[str | None, option("The MLflow server.", metavar="URL", envvar="MLFLOW_TRACKING_URI")] = None,
     name: _Named = None,
     owner: Owner = None,
     purpose: Purpose = None,
@@ -74,12 +69,8 @@ def mlflow(
 
 @imports.command()
 def triton(
-    repository: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The repository: one directory per model.", show_default=False)
-    ],
-    model: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Only this model; by default all.", show_default=False)
-    ] = None,
+    repository: Annotated[Path, argument("The repository: one directory per model.", metavar="DIR")],
+    model: Annotated[str | None, option("Only this model; by default all.", metavar="MODEL")] = None,
     owner: Owner = None,
     purpose: Purpose = None,
     tier: Tier = None,
@@ -101,8 +92,6 @@ def triton(
     with _open_or_create(registry, create=serve) as home:
         imported = _register(found, home, card, author=author, name=None, reason=reason)
     if not json:
-        from flyball.cli.repository import show
-
         show(report)
     _report(imported, found, json=json)
     if serve:
@@ -131,11 +120,7 @@ def _register(
 
 
 def _report(imported: Sequence[VersionDetail], found: Sequence[Found], *, json: bool) -> None:
-    from flyball.cli.output import print_json
-    from flyball.cli.registry.text import next_step, say, short, size, waits_for
-
-    if json:
-        print_json({"imported": [version.model_dump(mode="json") for version in imported]})
+    if printed_as_json({"imported": imported}, json):
         return
     for version, one in zip(imported, found, strict=True):
         total = sum(file.size for file in version.files)

@@ -43,6 +43,7 @@ from flyball.cli.listen_options import (
     flag_of,
 )
 from flyball.cli.model_sources import source_of
+from flyball.cli.option import argument, option
 from flyball.cli.repository import ModelRepository
 from flyball.cli.signals import Signals
 from flyball.cli.terms import BatchRowsMax, BatchSize, BatchWindowMs, DeadlineMs, QueueWaitMsMax, terms_of
@@ -61,29 +62,19 @@ _DRAIN_POLL_S = 0.05
 _REFUSED_STOP_S = 5.0
 _INTERRUPTED = 130  # the exit code of shells after Ctrl-C
 
-_Snapshot = Annotated[
-    Path | None,
-    typer.Option(help="Serve a snapshot instead: its index file. SIGHUP reloads it.", show_default=False),
-]
+_Snapshot = Annotated[Path | None, option("Serve a snapshot instead: its index file. SIGHUP reloads it.")]
 
 
 def serve(
-    models: Annotated[
-        list[str] | None, typer.Argument(metavar="MODEL...", help="ONNX files, each PATH or NAME=PATH.", show_default=False)
-    ] = None,
+    models: Annotated[list[str] | None, argument("ONNX files, each PATH or NAME=PATH.", metavar="MODEL...")] = None,
     snapshot: _Snapshot = None,
     model_repository: ModelRepository = None,
     decision: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="A decision in YAML; may be repeated. SIGHUP reloads it.",
-            show_default=False,
-        ),
+        list[Path] | None, option("A decision in YAML; may be repeated. SIGHUP reloads it.", metavar="FILE")
     ] = None,
     listen: Listen = None,
-    lanes: Annotated[int | None, typer.Option(help="Lanes; by default one per usable core.", show_default=False)] = None,
-    config: Annotated[Path | None, typer.Option(help="Server configuration file, in JSON.", show_default=False)] = None,
+    lanes: Annotated[int | None, option("Lanes; by default one per usable core.")] = None,
+    config: Annotated[Path | None, option("Server configuration file, in JSON.")] = None,
     tls_cert: TlsCert = None,
     tls_key: TlsKey = None,
     tls_client_ca: TlsClientCa = None,

@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from flyball.cli.repository import ModelRepository
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import console, print_json
+from flyball.cli.repository import ModelRepository, show
 from flyball.cli.terms import BatchRowsMax, BatchSize, BatchWindowMs, DeadlineMs, QueueWaitMsMax, terms_of
 from flyball.errors import UsageError
 
@@ -20,26 +20,21 @@ if TYPE_CHECKING:
 
 
 def snapshot(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Directory for index.json, deployments/ and models/.")],
-    models: Annotated[
-        list[str] | None, typer.Argument(metavar="MODEL...", help="ONNX files, each PATH or NAME=PATH.", show_default=False)
-    ] = None,
+    out: Annotated[Path, option("Directory for index.json, deployments/ and models/.", metavar="DIR")],
+    models: Annotated[list[str] | None, argument("ONNX files, each PATH or NAME=PATH.", metavar="MODEL...")] = None,
     model_repository: ModelRepository = None,
     decision: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="A decision in YAML, with its models; may be repeated.", show_default=False),
+        list[Path] | None, option("A decision in YAML, with its models; may be repeated.", metavar="FILE")
     ] = None,
-    generation: Annotated[int, typer.Option(min=1, help="The snapshot's number; must increase with each snapshot.")] = 1,
+    generation: Annotated[int, option("The snapshot's number; must increase with each snapshot.", min=1)] = 1,
     deadline_ms: DeadlineMs = None,
     batch_rows_max: BatchRowsMax = None,
     batch_size: BatchSize = None,
     batch_window_ms: BatchWindowMs = None,
     queue_wait_ms_max: QueueWaitMsMax = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Compile models to a snapshot on disk, with copies of their files: a folder to copy to where flyballd runs."""
-    from flyball.cli.output import console, print_json
-
     if bool(models or decision) == bool(model_repository):
         raise UsageError(
             "give either models and decisions, or a model repository",
@@ -63,8 +58,6 @@ def snapshot(
         print_json({**document, "repository": report.document()} if report else document)
         return
     if report:
-        from flyball.cli.repository import show
-
         show(report)
     from rich.markup import escape
 

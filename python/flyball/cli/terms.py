@@ -28,8 +28,7 @@ BatchSize = Annotated[
     ),
 ]
 BatchWindowMs = Annotated[
-    int | None,
-    option("Longest wait for --batch-size rows. It adds latency to requests that arrive alone.", metavar="MS"),
+    int | None, option("Longest wait for --batch-size rows. It adds latency to requests that arrive alone.", metavar="MS")
 ]
 QueueWaitMsMax = Annotated[
     int | None,

@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, Key, Url, open_log
+from flyball.cli.decisions.options import FOLDER, Folder, Kek, Key, Url, open_log
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import console, printed_as_json
 
 _DEADLINE_MS = 600_000  # the whole log is read
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The hold's name, such as a case number.")]
-By = Annotated[str, typer.Option(metavar="NAME", help="Who orders it.")]
-Why = Annotated[str, typer.Option(metavar="TEXT", help="The reason.")]
+Name = Annotated[str, argument("The hold's name, such as a case number.", metavar="NAME")]
+By = Annotated[str, option("Who orders it.", metavar="NAME")]
+Why = Annotated[str, option("The reason.", metavar="TEXT")]
 
 
 def hold(
     name: Name,
     by: By,
     why: Why,
-    decision: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Only records of this decision.", show_default=False)
-    ] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Only records since then: 2026-01-01, or 30d.", show_default=False)
-    ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only records before then.", show_default=False)] = None,
+    decision: Annotated[str | None, option("Only records of this decision.", metavar="NAME")] = None,
+    since: Annotated[str | None, option("Only records since then: 2026-01-01, or 30d.", metavar="TIME")] = None,
+    until: Annotated[str | None, option("Only records before then.", metavar="TIME")] = None,
     url: Url = None,
     journal: Folder = FOLDER,
     kek: Kek = None,
     key: Key = None,
 ) -> None:
     """Put a legal hold on records: until its release they are kept past retention, and their subjects not erased."""
-    from flyball.cli.output import console
     from flyball.decision_log.read.filters import instant
 
     limits = since and instant(since), until and instant(until)
@@ -54,8 +50,6 @@ def release(
     name: Name, by: By, why: Why, url: Url = None, journal: Folder = FOLDER, kek: Kek = None, key: Key = None
 ) -> None:
     """Release a legal hold: its records expire again."""
-    from flyball.cli.output import console
-
     if url is not None:
         from flyball.client import Client
 
@@ -68,9 +62,6 @@ def release(
 
 def holds(url: Url = None, journal: Folder = FOLDER, json: AsJson = False) -> None:
     """List the legal holds in force."""
-    from dataclasses import asdict
-
-    from flyball.cli.output import console, print_json
     from flyball.client import Client
     from flyball.decision_log.retention.holds import holds_in_force
 
@@ -79,8 +70,7 @@ def holds(url: Url = None, journal: Folder = FOLDER, json: AsJson = False) -> No
             found = client.holds()
     else:
         found = [asdict(one) for one in holds_in_force(open_log(journal))]
-    if json:
-        print_json(found)
+    if printed_as_json(found, json):
         return
     for one in found:
         begin, end = (one["from"], one["to"]) if url is not None else (_day(one["from_ns"]), _day(one["to_ns"]))

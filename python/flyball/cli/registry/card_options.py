@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from flyball.cli.option import option
 from flyball.errors import InvalidInputError, UsageError
 
 if TYPE_CHECKING:
@@ -25,10 +26,7 @@ def _option(panel: str, metavar: str, text: str) -> Any:
     return typer.Option(metavar=metavar, help=text, show_default=False, rich_help_panel=panel)
 
 
-CardFile = Annotated[
-    Path | None,
-    typer.Option("--card", metavar="FILE", help="The card, in YAML; options override it.", rich_help_panel=_CARD),
-]
+CardFile = Annotated[Path | None, option("The card, in YAML; options override it.", "--card", metavar="FILE", panel=_CARD)]
 Owner = Annotated[str | None, _option(_CARD, "TEXT", "The owner.")]
 Purpose = Annotated[str | None, _option(_CARD, "TEXT", "The intended purpose.")]
 Tier = Annotated[str | None, _option(_CARD, "low|standard|high", "Risk tier: needs 0, 1 (standard) or 2 approvals.")]

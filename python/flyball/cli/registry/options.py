@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from flyball.cli.option import argument, option
 from flyball.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
@@ -27,38 +26,31 @@ _VERSION = re.compile(r"^v?([1-9][0-9]*)$")
 
 Where = Annotated[
     str,
-    typer.Option(
+    option(
+        "The registry: a directory, or https://HOST:PORT with the key in FLYBALL_REGISTRY_KEY.",
         "--registry",
         metavar="HOME|URL",
         envvar="FLYBALL_REGISTRY",
-        help="The registry: a directory, or https://HOST:PORT with the key in FLYBALL_REGISTRY_KEY.",
     ),
 ]
 Home = Annotated[
-    str,
-    typer.Option("--registry", metavar="HOME", envvar="FLYBALL_REGISTRY", help="The registry's directory on this machine."),
+    str, option("The registry's directory on this machine.", "--registry", metavar="HOME", envvar="FLYBALL_REGISTRY")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 As = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Actor for the history, marked as not authenticated; by default you. Over HTTP, the API key's owner.",
         "--as",
         metavar="NAME",
         envvar="FLYBALL_ACTOR",
-        help="Actor for the history, marked as not authenticated; by default you. Over HTTP, the API key's owner.",
-        show_default=False,
     ),
 ]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the history.")]
-NeededReason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the history.")]
-Key = Annotated[
-    Path, typer.Option("--key", metavar="FILE", help="Your private key (flyball key new); it stays on this machine.")
-]
-Ref = Annotated[str, typer.Argument(metavar="NAME@VERSION", help="fraud@7, or fraud@ALIAS.", show_default=False)]
-MaybeVersion = Annotated[
-    str | None, typer.Argument(metavar="[VERSION]", help="7 or v7, if not in NAME@VERSION.", show_default=False)
-]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The name, such as fraud.", show_default=False)]
+Reason = Annotated[str, option("The reason, for the history.", "--reason", metavar="TEXT")]
+NeededReason = Annotated[str, option("The reason, for the history.", "--reason", metavar="TEXT")]
+Key = Annotated[Path, option("Your private key (flyball key new); it stays on this machine.", "--key", metavar="FILE")]
+Ref = Annotated[str, argument("fraud@7, or fraud@ALIAS.", metavar="NAME@VERSION")]
+MaybeVersion = Annotated[str | None, argument("7 or v7, if not in NAME@VERSION.", metavar="[VERSION]")]
+Name = Annotated[str, argument("The name, such as fraud.", metavar="NAME")]
 
 
 def ref_of(name: str, version: str | None) -> str:

@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import printed_as_json
 from flyball.cli.registry.card_options import (
     CardFile,
     Code,
@@ -26,7 +26,8 @@ from flyball.cli.registry.card_options import (
     lineage_of,
     metrics_of,
 )
-from flyball.cli.registry.options import WHERE, As, AsJson, Reason, Where, actor, opened
+from flyball.cli.registry.options import WHERE, As, Reason, Where, actor, opened
+from flyball.cli.registry.text import next_step, say, short, size, waits_for
 from flyball.cli.registry.wait import act_is_done
 
 if TYPE_CHECKING:
@@ -36,33 +37,18 @@ if TYPE_CHECKING:
     from flyball.registry.packages.deployment import PackageFolder
     from flyball.registry.views import VersionDetail
 
-_Source = Annotated[
-    Path | None,
-    typer.Argument(metavar="[MODEL.onnx|DIR]", help="An ONNX file, or a directory with all files.", show_default=False),
-]
-_Decision = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="A decision in YAML, with the files it references.", show_default=False)
-]
+_Source = Annotated[Path | None, argument("An ONNX file, or a directory with all files.", metavar="[MODEL.onnx|DIR]")]
+_Decision = Annotated[Path | None, option("A decision in YAML, with the files it references.", metavar="FILE")]
 _Sample = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="A JSON row to measure the latency contract with; may be repeated."),
+    list[Path] | None, option("A JSON row to measure the latency contract with; may be repeated.", metavar="FILE")
 ]
-_Profile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Expected distribution of inputs and scores, in JSON.", show_default=False),
-]
-_Contract = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Latency contract: p99_ms at rate_per_s; checked at promotion.", show_default=False),
-]
-_Certificate = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Equivalence certificate; checked at promotion.", show_default=False),
-]
+_Profile = Annotated[Path | None, option("Expected distribution of inputs and scores, in JSON.", metavar="FILE")]
+_Contract = Annotated[Path | None, option("Latency contract: p99_ms at rate_per_s; checked at promotion.", metavar="FILE")]
+_Certificate = Annotated[Path | None, option("Equivalence certificate; checked at promotion.", metavar="FILE")]
 
 
 def register(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name that callers use.", show_default=False)],
+    name: Annotated[str, argument("The name that callers use.", metavar="NAME")],
     source: _Source = None,
     decision: _Decision = None,
     sample: _Sample = None,
@@ -141,11 +127,7 @@ def _resolve(registry: Acting, scratch: Path) -> Callable[[str], PackageFolder]:
 
 
 def _print(version: VersionDetail, before: VersionDetail | None, json: bool) -> None:
-    from flyball.cli.output import print_json
-    from flyball.cli.registry.text import next_step, say, short, size, waits_for
-
-    if json:
-        print_json(version.model_dump(mode="json"))
+    if printed_as_json(version, json):
         return
     total = sum(file.size for file in version.files)
     say(f"{version.name}@{version.number}   {short(version.root)}   {size(total)}   {version.kind}, tier {version.tier}")
