@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_Verb = TypeVar("_Verb", bound="Callable[..., None]")
 
 
 def option(text: str, *flags: str, panel: str | None = None, **settings: Any) -> Any:
@@ -15,6 +21,18 @@ def option(text: str, *flags: str, panel: str | None = None, **settings: Any) ->
 def argument(text: str, **settings: Any) -> Any:
     """Declare a positional argument."""
     return typer.Argument(help=text, **settings)
+
+
+def with_options(options: Mapping[str, Any]) -> Callable[[_Verb], _Verb]:
+    """Add options from a table to a verb. It gets them as keyword arguments, None if not given."""
+
+    def add(verb: _Verb) -> _Verb:
+        own = [one for one in signature(verb, eval_str=True).parameters.values() if one.kind != Parameter.VAR_KEYWORD]
+        added = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in options.items()]
+        verb.__signature__ = signature(verb).replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+        return verb
+
+    return add
 
 
 AsJson = Annotated[bool, option("Print JSON.", "--json")]
