@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from collections import Counter
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
@@ -100,6 +101,14 @@ def figures(windows: Sequence[Window], level: float = 0.95) -> dict[str, Estimat
         intervals["error_share"] = _rare(sent - answered, sent, level)
     found = {name: Estimate(value, intervals[name]) for name, value in values.items()}
     return {**found, "max": Estimate(latencies.max_us if latencies.count else math.nan, None)}
+
+
+def errors_by_reason(windows: Sequence[Window]) -> Counter[str]:
+    """How many requests failed for each reason."""
+    counts = Counter[str]()
+    for error in (error for window in windows for error in window.result.errors):
+        counts[error.reason] += error.count
+    return counts
 
 
 def mean_interval(values: Sequence[float], level: float = 0.95) -> Estimate:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from flyball.bench.machine import virtual_note, warnings_of
 from flyball.bench.report.summary import errors_of
-from flyball.bench.statistics import BEYOND_MIN, QUANTILES, STEAL_MAX, trend
+from flyball.bench.statistics import BEYOND_MIN, QUANTILES, STEAL_MAX, errors_by_reason, trend
 from flyball.bench.table import latency, latency_span, percent, rate, rate_span, size
 
 if TYPE_CHECKING:
@@ -277,11 +277,7 @@ def _errors(windows: Sequence[Window]) -> list[str]:
     share = errors_of(windows)
     if not share:
         return []
-    counts: dict[str, int] = {}
-    for window in windows:
-        for error in window.result.errors:
-            counts[error.reason] = counts.get(error.reason, 0) + error.count
-    worst = sorted(counts.items(), key=lambda item: -item[1])[:_REASONS_SHOWN]
+    worst = errors_by_reason(windows).most_common(_REASONS_SHOWN)
     reasons = ", ".join(f"{count:,} × {reason}" for reason, count in worst) or _first_problem(windows)
     return [f"{percent(share)} of requests had no correct answer: {reasons}"]
 
