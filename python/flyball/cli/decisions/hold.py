@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
 from flyball.cli.decisions.options import FOLDER, Folder, Kek, Key, Url, open_log
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import console, printed_as_json
+from flyball.decision_log.annotations import append, moment_of
 
 _DEADLINE_MS = 600_000  # the whole log is read
 
@@ -37,7 +37,7 @@ def hold(
     if url is not None:
         from flyball.client import Client
 
-        first, last = (_moment(ns) if ns else None for ns in limits)
+        first, last = (moment_of(ns) if ns else None for ns in limits)
         with Client(url, deadline_ms=_DEADLINE_MS) as client:
             client.hold(name, by=by, why=why, decision=decision, since=first, until=last)
     else:
@@ -81,17 +81,10 @@ def holds(url: Url = None, journal: Folder = FOLDER, json: AsJson = False) -> No
         console().print("no hold is in force")
 
 
-def _moment(unix_ns: int) -> datetime:
-    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=unix_ns // 1000)
-
-
 def _day(unix_ns: int | None) -> str | None:
-    return None if unix_ns is None else _moment(unix_ns).date().isoformat()
+    return None if unix_ns is None else moment_of(unix_ns).date().isoformat()
 
 
 def _append(journal: Path, kek: str | None, key: Path | None, event: dict[str, Any]) -> None:
-    from flyball.native.journal import Journal
-
     open_log(journal)  # a hold must not create a journal
-    with Journal(journal, kek=kek, key=key) as writer:
-        writer.append({name: value for name, value in event.items() if value is not None})
+    append(journal, kek, key, [{name: value for name, value in event.items() if value is not None}])

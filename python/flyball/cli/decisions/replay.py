@@ -124,8 +124,7 @@ def _candidate(
     json: bool,
 ) -> None:
     from flyball.decision.decision import Decision
-    from flyball.decision_log.read.truths import truths_of
-    from flyball.decision_log.replay.candidate import try_candidate
+    from flyball.decision_log.replay.candidate import truths_of, try_candidate
     from flyball.decision_log.replay.candidate_report import trial_lines, write_page
     from flyball.decision_log.replay.flips import figures
     from flyball.decision_log.replay.replay import selected

@@ -22,8 +22,8 @@ def show(
     The last line but one is its proof: its position in the log, and since when a signed checkpoint covers it. Personal
     data stays encrypted without --reveal. For an erased subject it shows when, by whom and, with --reveal, why.
     """
-    from flyball.decision_log.read.reason_texts import reason_texts
     from flyball.decision_log.read.records import erasure, find
+    from flyball.decision_log.read.reviews import reason_texts
     from flyball.decision_log.read.show import lines, prove
 
     log = open_log(journal, kek, reveal=reveal)
