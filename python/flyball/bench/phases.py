@@ -135,7 +135,7 @@ class Phases:
     def _attempt(self, tell: Callable[[str], None], rate_per_s: float) -> Tried:
         """Whether a rate meets the SLO: a yes needs two windows, and an inconclusive window is repeated."""
         search, slo = self._scenario.search, self._scenario.slo
-        assert search is not None  # noqa: S101 - asked for by the caller
+        assert search is not None  # noqa: S101 - the caller checked it
         tell(f"trying {rate_per_s:,.0f}/s")
         # Longer at low rates, so that there are enough requests for a p99.
         duration_s = min(max(search.window_s, _REQUESTS_MIN / rate_per_s), _STRETCH_MAX * search.window_s)
