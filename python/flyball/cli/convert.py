@@ -18,20 +18,8 @@ if TYPE_CHECKING:
     from flyball.models.convert import Converted
 
 
-_Data = Annotated[
-    Path | None,
-    option("Sample rows like the training data: .csv, .parquet or .jsonl; .npz for tensor models.", metavar="ROWS"),
-]
 _Target = Annotated[str | None, option("The target column of the data, which the model predicts.", metavar="COLUMN")]
 _Score = Annotated[int | None, option("The class whose probability is the score, counted from 0.", min=0, metavar="ELEMENT")]
-_Rows = Annotated[
-    int | None,
-    option("Maximum number of rows to compare.", min=100, max=1000000, show_default="10000, more for more thresholds"),
-]
-_Bands = Annotated[str | None, option("The policy's bands, as in a decision: '{pass: < 0.3, review: >= 0.3}'.")]
-_Bound = Annotated[
-    float | None, option("Maximum difference from the original's answers.", min=0, callback=finite, show_default="1e-05")
-]
 
 
 def convert(
@@ -40,15 +28,23 @@ def convert(
         argument("The model file: .txt, .json, .ubj, .pkl, .joblib, .onnx or .pt2; or MODULE:FUNCTION.", metavar="SOURCE"),
     ],
     out: Annotated[Path, option("The directory to create.", metavar="DIR")],
-    data: _Data = None,
+    data: Annotated[
+        Path | None,
+        option("Sample rows like the training data: .csv, .parquet or .jsonl; .npz for tensor models.", metavar="ROWS"),
+    ] = None,
     target: _Target = None,
     name: Annotated[str | None, option("The decision's name; by default the file's.")] = None,
     score: _Score = None,
-    rows: _Rows = None,
+    rows: Annotated[
+        int | None,
+        option("Maximum number of rows to compare.", min=100, max=1000000, show_default="10000, more for more thresholds"),
+    ] = None,
     owner: Annotated[str | None, option("The decision's owner.")] = None,
     purpose: Annotated[str | None, option("The decision's purpose.")] = None,
-    bands: _Bands = None,
-    bound: _Bound = None,
+    bands: Annotated[str | None, option("The policy's bands, as in a decision: '{pass: < 0.3, review: >= 0.3}'.")] = None,
+    bound: Annotated[
+        float | None, option("Maximum difference from the original's answers.", min=0, callback=finite, show_default="1e-05")
+    ] = None,
     trust_pickle: Annotated[
         bool, option("Load a pickle, although that runs code from its author.", "--trust-pickle")
     ] = False,
@@ -163,12 +159,6 @@ def _serve_arguments(made: Converted) -> list[str]:
 
 
 def _serve(made: Converted, listen: list[str] | None) -> None:
-    """Replace this process by `flyball serve`, for its signals and exit code."""
-    import os
-    import sys
+    from flyball.cli.serve import become_serve
 
-    sys.stdout.flush()
-    command = [sys.executable, "-m", "flyball", *_serve_arguments(made)]
-    for address in listen or []:
-        command += ["--listen", address]
-    os.execv(sys.executable, command)  # noqa: S606 - no shell
+    become_serve(*_serve_arguments(made)[1:], *(word for address in listen or [] for word in ("--listen", address)))

@@ -32,7 +32,7 @@ def demo(
     """Train, convert, serve, load-test and compare a model, in about a minute."""
     out = console()
     with needing("the demo needs more packages", extra="demo"):
-        import fastapi  # noqa: F401 - the extra is asked for before anything is trained
+        import fastapi  # noqa: F401 - a missing extra is reported before anything is trained
         import lightgbm  # noqa: F401
         import onnxmltools  # noqa: F401
         import uvicorn  # noqa: F401
@@ -174,10 +174,7 @@ def _command() -> str:
 
 
 def _keep(out: Console, model: Path) -> None:
-    """Replace this process by `flyball serve`, for its signals and exit code."""
-    import os
+    from flyball.cli.serve import become_serve
 
     out.print("\nThe server keeps running; Ctrl-C ends it.")
-    sys.stdout.flush()
-    command = [sys.executable, "-m", "flyball", "serve", f"{_MODEL}={model}"]
-    os.execv(sys.executable, command)  # noqa: S606 - no shell
+    become_serve(f"{_MODEL}={model}")

@@ -8,14 +8,14 @@ from __future__ import annotations
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flyball.cli.listen_options import Listen
-from flyball.cli.option import AsJson, argument, option
+from flyball.cli.option import AsJson, argument, option, with_options
 from flyball.cli.output import printed_as_json
-from flyball.cli.registry.card_options import Owner, Purpose, Tier, card_of
+from flyball.cli.registry.card_options import CARD_OPTIONS, card_of
 from flyball.cli.registry.options import WHERE, As, Reason, Where, actor, behind_http, opened
 from flyball.cli.registry.text import next_step, say, short, size, waits_for
 from flyball.cli.repository import show
@@ -36,19 +36,18 @@ _Named = Annotated[str | None, option("Its name in the registry; by default its 
 
 
 @imports.command()
+@with_options(CARD_OPTIONS)
 def mlflow(
     uri: Annotated[str, argument("models:/NAME/3 or models:/NAME@ALIAS.", metavar="URI")],
     tracking: Annotated[str | None, option("The MLflow server.", metavar="URL", envvar="MLFLOW_TRACKING_URI")] = None,
     name: _Named = None,
-    owner: Owner = None,
-    purpose: Purpose = None,
-    tier: Tier = None,
     reason: Reason = "",
     author: As = None,
     registry: Where = WHERE,
     serve: _Serve = False,
     listen: Listen = None,
     json: AsJson = False,
+    **card: Any,
 ) -> None:
     """Import one version of a model from an MLflow server: its ONNX file, weights, and its run's lineage.
 
@@ -60,7 +59,6 @@ def mlflow(
 
     with _open_or_create(registry, create=serve) as home, tempfile.TemporaryDirectory(prefix="flyball-mlflow-") as scratch:
         found = fetch(uri, Path(scratch), tracking=tracking)
-        card = {"owner": owner, "purpose": purpose, "tier": tier}
         imported = _register([found], home, card, author=author, name=name, reason=reason)
     _report(imported, [found], json=json)
     if serve:
@@ -68,18 +66,17 @@ def mlflow(
 
 
 @imports.command()
+@with_options(CARD_OPTIONS)
 def triton(
     repository: Annotated[Path, argument("The repository: one directory per model.", metavar="DIR")],
     model: Annotated[str | None, option("Only this model; by default all.", metavar="MODEL")] = None,
-    owner: Owner = None,
-    purpose: Purpose = None,
-    tier: Tier = None,
     reason: Reason = "",
     author: As = None,
     registry: Where = WHERE,
     serve: _Serve = False,
     listen: Listen = None,
     json: AsJson = False,
+    **card: Any,
 ) -> None:
     """Import the models of a Triton model repository: every version that Triton would serve, oldest first.
 
@@ -88,7 +85,6 @@ def triton(
     from flyball.registry.imports.triton import find
 
     found, report = find(repository, model)
-    card = {"owner": owner, "purpose": purpose, "tier": tier}
     with _open_or_create(registry, create=serve) as home:
         imported = _register(found, home, card, author=author, name=None, reason=reason)
     if not json:

@@ -40,13 +40,11 @@ _DRAIN_POLL_S = 0.05
 _REFUSED_STOP_S = 5.0
 _INTERRUPTED = 130  # the exit code of shells after Ctrl-C
 
-_Snapshot = Annotated[Path | None, option("Serve a snapshot instead: its index file. SIGHUP reloads it.")]
-
 
 @with_options(SERVER_OPTIONS | TERMS_OPTIONS)
 def serve(
     models: Annotated[list[str] | None, argument("ONNX files, each PATH or NAME=PATH.", metavar="MODEL...")] = None,
-    snapshot: _Snapshot = None,
+    snapshot: Annotated[Path | None, option("Serve a snapshot instead: its index file. SIGHUP reloads it.")] = None,
     model_repository: ModelRepository = None,
     decision: Annotated[
         list[Path] | None, option("A decision in YAML; may be repeated. SIGHUP reloads it.", metavar="FILE")
@@ -72,6 +70,12 @@ def serve(
     schedule = schedule_of(settings.journal_folder, compact_every, keep)
     source = source_of(models, snapshot, model_repository, terms, decision, follower)
     _run(settings, source, schedule, models, decision)
+
+
+def become_serve(*arguments: str) -> None:
+    """Replace this process by `flyball serve`, for its signals and exit code."""
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "flyball", "serve", *arguments])  # noqa: S606 - no shell
 
 
 def _run(

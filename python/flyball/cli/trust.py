@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from flyball.cli.option import AsJson, argument, option
+from flyball.cli.option import AsJson, argument, option, with_options
 from flyball.cli.output import console, counted, print_json
 from flyball.errors import UsageError
 
@@ -48,6 +48,8 @@ _RootKey = Annotated[
     option("A private root key, root.pem by default; if repeated, all of them sign.", "--root-key", metavar="FILE"),
 ]
 
+_EDIT: dict[str, Any] = {"file": _File, "registry": _Registry, "root_key": _RootKey, "json": AsJson}
+"""The options of every edit of the policy."""
 _DEFAULT = Path("trust.json")
 _DEFAULT_ROOT = Path("root.pub")
 _ROOT = Path("root.pem")
@@ -75,16 +77,14 @@ def init(
 
 
 @trust.command()
+@with_options(_EDIT)
 def add(
     public_key: Annotated[Path, argument("The public key in PEM, as written by flyball key new.", metavar="PUBLIC-KEY")],
     name: Annotated[str, option("The key's owner; all keys of one person have the same name.")],
     role: Annotated[list[str], option("signer, approver or publisher; may be repeated.", metavar="ROLE")],
     since: Annotated[str | None, option("Valid from; by default now.", "--from", metavar="WHEN")] = None,
     until: Annotated[str | None, option("Valid until: 365d, or a time. By default without end.", metavar="WHEN")] = None,
-    file: _File = None,
-    registry: _Registry = None,
-    root_key: _RootKey = None,
-    json: AsJson = False,
+    **edit: Any,
 ) -> None:
     """Trust a key, or replace its roles and validity."""
     from flyball.signing.keys import load_publics
@@ -96,82 +96,60 @@ def add(
     first, last = _when(since, now), _when(until, now)
     roles = cast("list[Role]", role)
     begins = now if first is None else first
-    _edit(
-        _policy_file(file, registry),
-        root_key,
-        json,
-        lambda old: old.with_key(found[0], name, roles, since=begins, until=last, now=now),
-    )
-    if not json:
+    _edit(edit, lambda old: old.with_key(found[0], name, roles, since=begins, until=last, now=now))
+    if not edit["json"]:
         typer.echo(f"Next:  {_next_command(roles)}")
 
 
 @trust.command()
+@with_options(_EDIT)
 def revoke(
     what: Annotated[
         str,
         argument("A key's name or hint, a version such as fraud@7, or a package's sha256:… root.", metavar="KEY|PACKAGE"),
     ],
     why: Annotated[str, option("The reason, shown to those who are refused.")],
-    file: _File = None,
-    registry: _Registry = None,
-    root_key: _RootKey = None,
-    json: AsJson = False,
+    **edit: Any,
 ) -> None:
     """Revoke a key or a package: servers load nothing that depends on it."""
-    policy = _edit(
-        _policy_file(file, registry),
-        root_key,
-        json,
-        lambda old: old.revoking(_revoked(old, what, registry), why, int(time.time())),
-    )
-    if not json:
+    registry = edit["registry"]
+    policy = _edit(edit, lambda old: old.revoking(_revoked(old, what, registry), why, int(time.time())))
+    if not edit["json"]:
         typer.echo(f"Servers that read this policy {_consequence(policy)}.")
         typer.echo(f"Next:  {_status_command(registry)}")
 
 
 @trust.command()
+@with_options(_EDIT)
 def minimum(
     name: Annotated[str, typer.Argument(metavar="NAME")],
     version: Annotated[int, argument("The oldest version that may be served.", metavar="VERSION")],
-    file: _File = None,
-    registry: _Registry = None,
-    root_key: _RootKey = None,
-    json: AsJson = False,
+    **edit: Any,
 ) -> None:
     """Set the minimum version of a name: servers refuse older ones."""
-    _edit(_policy_file(file, registry), root_key, json, lambda old: old.with_minimum(name, version, int(time.time())))
+    _edit(edit, lambda old: old.with_minimum(name, version, int(time.time())))
 
 
 @trust.command()
+@with_options(_EDIT)
 def approvals(
     tier: Annotated[str, argument("low, standard or high.", metavar="TIER")],
     people: Annotated[int, argument("Number of approvals by people other than the author.", metavar="N")],
-    file: _File = None,
-    registry: _Registry = None,
-    root_key: _RootKey = None,
-    json: AsJson = False,
+    **edit: Any,
 ) -> None:
     """Set how many approvals a release of a tier needs."""
-    _edit(
-        _policy_file(file, registry),
-        root_key,
-        json,
-        lambda old: old.with_approvals(cast("Tier", tier), people, int(time.time())),
-    )
+    _edit(edit, lambda old: old.with_approvals(cast("Tier", tier), people, int(time.time())))
 
 
 @trust.command()
+@with_options(_EDIT)
 def renew(
     expires: Annotated[str | None, option("Expiry: 90d, or a time. Never by default.", metavar="WHEN")] = None,
-    file: _File = None,
-    registry: _Registry = None,
-    root_key: _RootKey = None,
-    json: AsJson = False,
+    **edit: Any,
 ) -> None:
     """Sign the policy again, with a new expiry; with a second --root-key, that one signs, too."""
     now = int(time.time())
-    _edit(_policy_file(file, registry), root_key, json, lambda old: old.renewed(now, _when(expires, now)))
+    _edit(edit, lambda old: old.renewed(now, _when(expires, now)))
 
 
 @trust.command()
@@ -196,12 +174,13 @@ def show(
         _print(policy)
 
 
-def _edit(file: Path, root_key: list[Path] | None, json: bool, change: Callable[[TrustPolicy], TrustPolicy]) -> TrustPolicy:
+def _edit(options: dict[str, Any], change: Callable[[TrustPolicy], TrustPolicy]) -> TrustPolicy:
+    """Read, change, sign and write the policy that the `_EDIT` options name."""
     from flyball.signing.trust import open_policy
 
-    roots = _roots(root_key)
+    file, roots = _policy_file(options["file"], options["registry"]), _roots(options["root_key"])
     changed = change(open_policy(_read(file), [root.public_key() for root in roots]))
-    _save(changed, file, roots, json)
+    _save(changed, file, roots, options["json"])
     return changed
 
 

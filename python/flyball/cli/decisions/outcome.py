@@ -7,16 +7,7 @@ import json as json_
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from flyball.cli.decisions.options import (
-    FOLDER,
-    DecisionName,
-    Folder,
-    Kek,
-    Key,
-    Url,
-    decision_named,
-    log_if_available,
-)
+from flyball.cli.decisions.options import FOLDER, DecisionName, Folder, Kek, Key, Url, decision_named, log_if_available
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import console, print_json
 from flyball.cli.progress import progress_on

@@ -21,26 +21,19 @@ if TYPE_CHECKING:
     from flyball.decision_log.read.query import Answer
     from flyball.native.journal import JournalLog
 
-_Decision = Annotated[str | None, option("Only this decision.", metavar="NAME")]
-_Since = Annotated[str | None, option("Since then: 15m, 2h, 1d, or 2026-11-15T07:30 (UTC).", metavar="WHEN")]
-_Until = Annotated[str | None, option("Before then.", metavar="WHEN")]
-_Outcome = Annotated[str | None, option("Only this outcome.", metavar="NAME")]
-_Subject = Annotated[str | None, option("Only this subject; needs the --kek key.", metavar="TEXT")]
 _Where = Annotated[str | None, option("SQL condition: \"score > 0.8 and input->>'country' = 'FR'\".", metavar="SQL")]
-_Most = Annotated[int, option("Maximum rows in a table; JSON, CSV and files have all.", "--most", "-n", min=1)]
-_Out = Annotated[Path | None, option("Write to a .parquet, .csv or .jsonl file.", "--out", metavar="FILE")]
 
 
 def query(
     sql: Annotated[str | None, argument("A SELECT over the views.", metavar="[SQL]")] = None,
-    decision: _Decision = None,
-    since: _Since = None,
-    until: _Until = None,
-    outcome: _Outcome = None,
-    subject: _Subject = None,
+    decision: Annotated[str | None, option("Only this decision.", metavar="NAME")] = None,
+    since: Annotated[str | None, option("Since then: 15m, 2h, 1d, or 2026-11-15T07:30 (UTC).", metavar="WHEN")] = None,
+    until: Annotated[str | None, option("Before then.", metavar="WHEN")] = None,
+    outcome: Annotated[str | None, option("Only this outcome.", metavar="NAME")] = None,
+    subject: Annotated[str | None, option("Only this subject; needs the --kek key.", metavar="TEXT")] = None,
     where: _Where = None,
-    most: _Most = 50,
-    out: _Out = None,
+    most: Annotated[int, option("Maximum rows in a table; JSON, CSV and files have all.", "--most", "-n", min=1)] = 50,
+    out: Annotated[Path | None, option("Write to a .parquet, .csv or .jsonl file.", "--out", metavar="FILE")] = None,
     csv: Annotated[bool, option("Print CSV.", "--csv")] = False,
     json: AsJson = False,
     columns: Annotated[bool, option("List the views and their columns.", "--columns")] = False,

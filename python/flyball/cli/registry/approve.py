@@ -4,19 +4,7 @@ from __future__ import annotations
 
 from flyball.cli.option import AsJson
 from flyball.cli.output import printed_as_json
-from flyball.cli.registry.options import (
-    WHERE,
-    As,
-    Key,
-    MaybeVersion,
-    NeededReason,
-    Reason,
-    Ref,
-    Where,
-    actor,
-    opened,
-    ref_of,
-)
+from flyball.cli.registry.options import WHERE, As, Key, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
 from flyball.cli.registry.text import approvals, next_step, say, waits_for
 from flyball.cli.registry.wait import act_is_done
 
@@ -56,7 +44,7 @@ def approve(
 
 def reject(
     name: Ref,
-    reason: NeededReason,
+    reason: Reason,
     version: MaybeVersion = None,
     by: As = None,
     registry: Where = WHERE,

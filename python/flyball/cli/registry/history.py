@@ -13,14 +13,11 @@ from flyball.cli.registry.options import WHERE, Where, opened
 from flyball.cli.registry.text import deviations, events, moment, next_step, placements, say
 from flyball.errors import UsageError
 
-_After = Annotated[int, option("Only events after this one: the next page.", "--after", min=0, metavar="N")]
-_Most = Annotated[int, option("Maximum number of events.", "--most", "-n", min=1, max=1000)]
-
 
 def history(
     name: Annotated[str | None, argument("Only this name; by default all.", metavar="[NAME]")] = None,
-    after: _After = 0,
-    most: _Most = 1000,
+    after: Annotated[int, option("Only events after this one: the next page.", "--after", min=0, metavar="N")] = 0,
+    most: Annotated[int, option("Maximum number of events.", "--most", "-n", min=1, max=1000)] = 1000,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:

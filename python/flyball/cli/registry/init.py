@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import printed_as_json
+from flyball.cli.registry.options import registry_extra
 from flyball.cli.registry.text import next_step, say
-from flyball.errors import MissingExtraError, UsageError
+from flyball.errors import UsageError
 
 if TYPE_CHECKING:
     from flyball.registry.home import RegistrySettings
@@ -44,14 +45,9 @@ def init(
 
         flyball registry init prod --database env:REGISTRY_URL --artifacts s3://models/registry
     """
-    try:
+    with registry_extra():
         from flyball.registry.home import Home
         from flyball.registry.tables.database import Database
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"the registry needs {error.name}, which is not installed",
-            next_step="install it:  pip install 'flyball[registry]'",
-        ) from error
     chosen = {
         "database": database,
         "artifacts": artifacts,

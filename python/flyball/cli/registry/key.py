@@ -57,7 +57,7 @@ def show(registry: Home = WHERE, json: AsJson = False) -> None:
     if printed_as_json([name | how for name, how in zip(named, added, strict=True)], json):
         return
     if not keys:
-        say("no keys: nobody can call the admin API yet")
+        say("no keys: no client can call the admin API yet")
         next_step("flyball registry key add NAME --role deployer")
         return
     found = table("owner", "roles", "since", "added by")

@@ -12,16 +12,14 @@ from flyball.cli.registry.text import approvals, moment, next_step, row, say, sh
 if TYPE_CHECKING:
     from flyball.registry.views import NameView, VersionView
 
-_After = Annotated[str | None, option("Only names after this one: the next page.", "--after", metavar="NAME")]
 _Before = Annotated[int | None, option("Only versions before this one: the next page.", "--before", min=1, metavar="N")]
-_Most = Annotated[int, option("Maximum number to list.", "--most", "-n", min=1, max=1000)]
 
 
 def listing(
     name: Annotated[str | None, argument("List the versions of this name.", metavar="[NAME]")] = None,
-    after: _After = None,
+    after: Annotated[str | None, option("Only names after this one: the next page.", "--after", metavar="NAME")] = None,
     before: _Before = None,
-    most: _Most = 100,
+    most: Annotated[int, option("Maximum number to list.", "--most", "-n", min=1, max=1000)] = 100,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from flyball.registry.local import LocalRegistry
 
 WHERE = ".flyball/registry"
-_INSTALL = "install it:  pip install 'flyball[registry]'"
 _VERSION = re.compile(r"^v?([1-9][0-9]*)$")
 
 Where = Annotated[
@@ -46,7 +45,6 @@ As = Annotated[
     ),
 ]
 Reason = Annotated[str, option("The reason, for the history.", "--reason", metavar="TEXT")]
-NeededReason = Annotated[str, option("The reason, for the history.", "--reason", metavar="TEXT")]
 Key = Annotated[Path, option("Your private key (flyball key new); it stays on this machine.", "--key", metavar="FILE")]
 Ref = Annotated[str, argument("fraud@7, or fraud@ALIAS.", metavar="NAME@VERSION")]
 MaybeVersion = Annotated[str | None, argument("7 or v7, if not in NAME@VERSION.", metavar="[VERSION]")]
@@ -87,11 +85,8 @@ def opened(where: str) -> Iterator[Acting]:
         return
     from flyball.registry.remote.registry import RemoteRegistry
 
-    remote = RemoteRegistry(where)
-    try:
+    with closing(RemoteRegistry(where)) as remote:
         yield remote
-    finally:
-        remote.close()
 
 
 @contextmanager
@@ -101,15 +96,20 @@ def home(where: str) -> Iterator[LocalRegistry]:
         raise UsageError(
             "this verb needs a registry on this machine", next_step="run it on the registry's machine, with --registry HOME"
         )
-    try:
+    with registry_extra():
         from flyball.registry.local import LocalRegistry
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(f"the registry needs {error.name}, which is not installed", next_step=_INSTALL) from error
-    registry = LocalRegistry.open(Path(where), gates=_gates)
-    try:
+    with closing(LocalRegistry.open(Path(where), gates=_gates)) as registry:
         yield registry
-    finally:
-        registry.close()
+
+
+@contextmanager
+def registry_extra(what: str = "the registry") -> Iterator[None]:
+    """Import packages of the registry's extra; the error names a missing one."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        step = "install it:  pip install 'flyball[registry]'"
+        raise MissingExtraError(f"{what} needs {error.name}, which is not installed", next_step=step) from error
 
 
 def _gates(subject: Subject) -> list[Gate]:

@@ -14,21 +14,19 @@ from flyball.errors import UsageError
 if TYPE_CHECKING:
     from flyball.registry.views import ReceiptView
 
-_To = Annotated[str, option("The environment: dev, staging, production …", "--to", metavar="ENVIRONMENT")]
 _Share = Annotated[float | None, option("As a candidate with this share of requests, 0 to 1.", "--share", min=0, max=1)]
 _Shadow = Annotated[bool, option("As a shadow: gets a copy of each request, its answers are only recorded.", "--shadow")]
-_BreakGlass = Annotated[
-    bool, option("Skip the gates in an emergency; needs --reason and is marked in the history.", "--break-glass")
-]
 
 
 def promote(
     name: Ref,
-    to: _To,
+    to: Annotated[str, option("The environment: dev, staging, production …", "--to", metavar="ENVIRONMENT")],
     version: MaybeVersion = None,
     share: _Share = None,
     shadow: _Shadow = False,
-    break_glass: _BreakGlass = False,
+    break_glass: Annotated[
+        bool, option("Skip the gates in an emergency; needs --reason and is marked in the history.", "--break-glass")
+    ] = False,
     wait: Wait = 10,
     reason: Reason = "",
     by: As = None,

@@ -6,24 +6,13 @@ from typing import Annotated
 
 from flyball.cli.option import AsJson, option
 from flyball.cli.output import printed_as_json
-from flyball.cli.registry.options import (
-    WHERE,
-    As,
-    MaybeVersion,
-    NeededReason,
-    Reason,
-    Ref,
-    Where,
-    actor,
-    opened,
-    ref_of,
-)
+from flyball.cli.registry.options import WHERE, As, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
 from flyball.cli.registry.text import next_step, say
 
 
 def revoke(
     name: Ref,
-    reason: NeededReason,
+    reason: Reason,
     version: MaybeVersion = None,
     stop: Annotated[bool, option("Even if it is placed: the name stops serving there.", "--stop")] = False,
     by: As = None,

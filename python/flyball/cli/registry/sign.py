@@ -11,11 +11,6 @@ from flyball.cli.registry.options import WHERE, As, Key, MaybeVersion, Reason, R
 from flyball.cli.registry.text import next_step, say, waits_for
 from flyball.cli.registry.wait import act_is_done
 
-_Environments = Annotated[
-    list[str] | None,
-    option("An environment it may serve in; may be repeated. By default all.", "--environment", metavar="NAME"),
-]
-_Days = Annotated[int, option("Days until the release expires.", "--days", min=1, max=3660)]
 _Folder = Annotated[Path | None, option("Sign only if the registry has exactly these files.", "--compare", metavar="DIR")]
 
 
@@ -23,8 +18,11 @@ def sign(
     name: Ref,
     key: Key,
     version: MaybeVersion = None,
-    environment: _Environments = None,
-    days: _Days = 365,
+    environment: Annotated[
+        list[str] | None,
+        option("An environment it may serve in; may be repeated. By default all.", "--environment", metavar="NAME"),
+    ] = None,
+    days: Annotated[int, option("Days until the release expires.", "--days", min=1, max=3660)] = 365,
     compare: _Folder = None,
     reason: Reason = "",
     by: As = None,

@@ -7,18 +7,7 @@ from typing import Annotated
 
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import counted, printed_as_json
-from flyball.cli.registry.options import (
-    WHERE,
-    As,
-    Key,
-    MaybeVersion,
-    Reason,
-    Ref,
-    Where,
-    actor,
-    opened,
-    ref_of,
-)
+from flyball.cli.registry.options import WHERE, As, Key, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
 from flyball.cli.registry.text import next_step, say, short, size, waits_for
 
 
