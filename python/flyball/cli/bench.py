@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from flyball.bench.progress import Progress
     from flyball.bench.record import BenchRecord
 
 _RESULTS = Path("bench/results")
@@ -33,7 +32,6 @@ _RESULTS = Path("bench/results")
 bench = typer.Typer(
     invoke_without_command=True,
     no_args_is_help=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
     help=(
         "Benchmark a server reproducibly: open loop, latency from the intended send time, every answer checked, "
         "confidence intervals on every figure, one file with all raw data.\n\n"
@@ -84,7 +82,7 @@ def run(
     if quick:
         wanted = wanted.quick()
     path = _new_file(out_folder, wanted.scenario)
-    with _reported(path, as_json), _steps(as_json) as progress:
+    with _reported(path, as_json), progress_on(console(stderr=as_json)) as progress:
         run_scenario(wanted, path, _command(), progress, url)
 
 
@@ -94,7 +92,7 @@ def compare(
     b: Annotated[str, argument("What to compare with A; of the same kind.", metavar="B")],
     model: Annotated[str | None, option("The model's name, if A and B are URLs.")] = None,
     protocol: Annotated[str, option("http, http-binary or grpc.")] = "http",
-    connections: Annotated[int, option("Number of connections.", min=1, max=10000)] = 16,
+    connections: Annotated[int, option("Number of connections.", min=1, max=10_000)] = 16,
     rate: Annotated[float | None, option("Open loop at this rate per second; by default a closed loop.", min=1)] = None,
     repeats: Annotated[int, option("Number of window pairs.", min=5, max=100)] = 10,
     seconds: Annotated[float, option("Length of a window, in seconds.", min=0.2, max=600)] = 2.0,
@@ -120,7 +118,7 @@ def compare(
     else:
         path = _new_file(out_folder, "compare")
         load = Load(model, protocol, connections, rate, repeats, seconds)
-        with _reported(path, as_json, quiet=True), _steps(as_json) as progress:
+        with _reported(path, as_json, quiet=True), progress_on(console(stderr=as_json)) as progress:
             found = compare_live((a, b), load, path, _command(), progress)
         caveats = []
     if as_json:
@@ -146,7 +144,7 @@ def gate(
     if address is None:
         raise UsageError(f"{contract} has no url", next_step="give the server:  --url http://127.0.0.1:8080")
     path = _new_file(out_folder, f"gate-{wanted.contract}")
-    with _reported(path, as_json, quiet=True), _steps(as_json) as progress:
+    with _reported(path, as_json, quiet=True), progress_on(console(stderr=as_json)) as progress:
         verdict = gate_live(wanted, address, path, _command(), progress)
     promise = f"p99 ≤ {wanted.p99_ms:g} ms at {wanted.rate_per_s:,.0f}/s"
     if verdict.outcome != "kept":
@@ -160,13 +158,6 @@ def gate(
         print_json({"contract": wanted.contract, "outcome": verdict.outcome, "record": str(path)})
     else:
         console().print(f"{wanted.contract}: {promise} is kept, with 95 % confidence.  Raw data: {path}", markup=False)
-
-
-@contextmanager
-def _steps(as_json: bool) -> Iterator[Progress]:
-    """Show progress; on stderr if stdout is for machines."""
-    with progress_on(console(stderr=as_json)) as progress:
-        yield progress
 
 
 @contextmanager

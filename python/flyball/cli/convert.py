@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flyball.cli.finite import finite
 from flyball.cli.listen_options import Listen
-from flyball.cli.option import AsJson, argument, option
+from flyball.cli.option import AsJson, argument, finite, option
 from flyball.cli.output import console, print_json
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def convert(
     score: _Score = None,
     rows: Annotated[
         int | None,
-        option("Maximum number of rows to compare.", min=100, max=1000000, show_default="10000, more for more thresholds"),
+        option("Maximum number of rows to compare.", min=100, max=1_000_000, show_default="10000, more for more thresholds"),
     ] = None,
     owner: Annotated[str | None, option("The decision's owner.")] = None,
     purpose: Annotated[str | None, option("The decision's purpose.")] = None,

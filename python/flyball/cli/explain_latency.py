@@ -5,18 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from rich.markup import escape
+from rich.table import Table
+
 from flyball.cli.option import argument, option
 from flyball.cli.output import console, counted, print_json
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from flyball.models.profile import Explanation, OperatorLine
 
 
 def explain_latency(
     model: Annotated[Path, argument("The model file.", metavar="MODEL.onnx")],
-    rows: Annotated[int, option("Rows per run.", min=1, max=65536)] = 1,
+    rows: Annotated[int, option("Rows per run.", min=1, max=65_536)] = 1,
     data: Annotated[
         Path | None, option("Real rows: .csv, .parquet or .jsonl; by default random ones.", metavar="ROWS")
     ] = None,
@@ -55,8 +56,6 @@ def explain_latency(
 
 
 def _show(found: Explanation, model: Path, top: int) -> None:
-    from rich.markup import escape
-
     from flyball.bench.table import latency, percent, size
 
     out = console()
@@ -86,8 +85,6 @@ def _show(found: Explanation, model: Path, top: int) -> None:
 
 
 def _operators(found: Explanation, top: int) -> Table:
-    from rich.table import Table
-
     table = Table(box=None, pad_edge=False, header_style="bold")
     for head in ("operator", "node"):
         table.add_column(head, no_wrap=True)
@@ -100,8 +97,6 @@ def _operators(found: Explanation, top: int) -> Table:
 
 
 def _cells(line: OperatorLine) -> list[str]:
-    from rich.markup import escape
-
     from flyball.bench.table import latency, percent, size
     from flyball.models.profile.profiler_overhead import RESOLUTION_US
 

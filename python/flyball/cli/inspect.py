@@ -8,6 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from rich.markup import escape
+from rich.table import Table
+
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import console, printed_as_json
 from flyball.cli.printable import printable
@@ -15,8 +18,6 @@ from flyball.cli.repository import ModelRepository, show
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from flyball.native.model_documents import Inspection, TensorSpec
 
 
@@ -44,8 +45,6 @@ def _inspect_model(model: Path, rows_max: int, json: bool) -> None:
     found = inspect_model(model, rows_max)
     if printed_as_json(found, json):
         return
-    from rich.markup import escape
-
     from flyball.bench.table import size
 
     out = console()
@@ -68,19 +67,12 @@ def _inspect_repository(repository: Path, json: bool) -> None:
     report = read_repository(repository).report
     if printed_as_json(report.document(), json):
         return
-    from rich.markup import escape
-
     show(report)
     console().print(f"\nNext:  flyball serve --model-repository {escape(str(repository))}", style="dim")
 
 
 def _signature(found: Inspection) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("", "name", "datatype", "shape"):
-        table.add_column(head)
+    table = Table("", "name", "datatype", "shape", box=None, pad_edge=False, header_style="bold")
     for role, specs in (("input", found.inputs), ("output", found.outputs)):
         for spec in specs:
             table.add_row(role, escape(printable(spec.name)), spec.datatype, escape(_shape(spec)))
@@ -92,8 +84,6 @@ def _shape(spec: TensorSpec) -> str:
 
 
 def _latencies(found: Inspection) -> Table:
-    from rich.table import Table
-
     from flyball.bench.table import latency
 
     table = Table(box=None, pad_edge=False, header_style="bold")

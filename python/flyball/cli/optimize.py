@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from flyball.cli.finite import finite
-from flyball.cli.option import AsJson, argument, option
+from flyball.cli.option import AsJson, argument, finite, option
 from flyball.cli.output import console, printed_as_json
 from flyball.cli.progress import progress_on
 from flyball.errors import UsageError

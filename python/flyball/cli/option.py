@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -33,6 +34,14 @@ def with_options(options: Mapping[str, Any]) -> Callable[[_Verb], _Verb]:
         return verb
 
     return add
+
+
+def finite(value: float | list[float] | None) -> float | list[float] | None:
+    """Check numbers, for `callback=`: typer's ranges let NaN and infinity through."""
+    for number in value if isinstance(value, list | tuple) else [value]:
+        if number is not None and not math.isfinite(number):
+            raise typer.BadParameter(f"{number} is not a finite number")
+    return value
 
 
 AsJson = Annotated[bool, option("Print JSON.", "--json")]

@@ -69,37 +69,25 @@ def serve(
     terms = terms_of("serve", flags)
     schedule = schedule_of(settings.journal_folder, compact_every, keep)
     source = source_of(models, snapshot, model_repository, terms, decision, follower)
-    _run(settings, source, schedule, models, decision)
-
-
-def become_serve(*arguments: str) -> None:
-    """Replace this process by `flyball serve`, for its signals and exit code."""
-    sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "flyball", "serve", *arguments])  # noqa: S606 - no shell
-
-
-def _run(
-    settings: ServerConfig,
-    source: Source,
-    schedule: Schedule | None,
-    models: list[str] | None,
-    decisions: list[Path] | None,
-) -> None:
-    """Start the server with the source's first snapshot, and run it until a signal ends it."""
     bundle = source.read()
     signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     from flyball.native.server import Server
 
     server = Server(settings, bundle.to_bytes(), source.on_load if settings.allow_model_control else None)
     _stop_if_interrupted(server, signals)
-    inspections = _inspections(models, decisions, bundle)
-    if source.follower is None:
-        _refuse_if_not_served(server, inspections, must_all_serve=bool(models or decisions))
+    if follower is None:
+        _refuse_if_not_served(server, _inspections(models, decision, bundle), must_all_serve=bool(models or decision))
     else:
-        source.follower.begin(server)
+        follower.begin(server)
     sys.stdout.write(server.ready_line() + "\n")
     sys.stdout.flush()
     _until_signalled(server, source, schedule, signals)
+
+
+def become_serve(*arguments: str) -> None:
+    """Replace this process by `flyball serve`, for its signals and exit code."""
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "flyball", "serve", *arguments])  # noqa: S606 - no shell
 
 
 def _stop_if_interrupted(server: Server, signals: Signals) -> None:

@@ -47,7 +47,7 @@ def waiting(
     outcome: Annotated[str, option("The outcome that needs review.", metavar="NAME")] = "review",
     decision: Annotated[str | None, option("Only this decision.", metavar="NAME")] = None,
     since: Annotated[str | None, option("Since then: 2h, 1d, or a time.", metavar="TIME")] = None,
-    most: Annotated[int, option("Maximum number to list.", min=1, max=100000)] = 50,
+    most: Annotated[int, option("Maximum number to list.", min=1, max=100_000)] = 50,
     journal: Folder = FOLDER,
     json: AsJson = False,
 ) -> None:

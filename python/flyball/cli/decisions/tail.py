@@ -19,7 +19,7 @@ def tail(
     kind: Annotated[
         list[str] | None, option("decision, failed, outcome, override, gap, …; may be repeated.", metavar="KIND")
     ] = None,
-    last: Annotated[int, option("Start with this many past records.", "--last", "-n", min=0, max=10000)] = 10,
+    last: Annotated[int, option("Start with this many past records.", "--last", "-n", min=0, max=10_000)] = 10,
     most: Annotated[int | None, option("End after this many; by default on Ctrl-C.", min=1)] = None,
     journal: Folder = FOLDER,
     json: AsJson = False,

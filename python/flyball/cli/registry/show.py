@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rich.text import Text
+
 from flyball.cli.option import AsJson
 from flyball.cli.output import console, printed_as_json
 from flyball.cli.registry.options import WHERE, MaybeVersion, Ref, Where, opened, ref_of
@@ -24,8 +26,6 @@ def show(name: Ref, version: MaybeVersion = None, registry: Where = WHERE, json:
 
 
 def _print(shown: VersionDetail, environments: list[str]) -> None:
-    from rich.text import Text
-
     ref = f"{shown.name}@{shown.number}"
     say(Text.assemble((ref, "bold"), "   ", state(shown.state), f"   {shown.kind}, tier {shown.tier}"))
     say(f"  package        {shown.root}")

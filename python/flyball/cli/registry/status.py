@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
+from rich.text import Text
+
 from flyball.cli.option import AsJson, argument
 from flyball.cli.output import console, printed_as_json
 from flyball.cli.registry.options import WHERE, Where, opened
@@ -62,8 +64,6 @@ def _print(shown: StatusView, name: str | None) -> None:
 
 
 def _nodes(shown: StatusView) -> None:
-    from rich.text import Text
-
     found = table("server", "environment", "name", "placed", "state", "serves", "since", "last report", "why")
     now = datetime.now(UTC)
     for one in shown.nodes:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from rich.text import Text
+
 from flyball.cli.option import AsJson, option
 from flyball.cli.output import counted, print_json, printed_as_json
 from flyball.cli.registry.options import WHERE, Home, Where, home, opened
@@ -30,8 +32,6 @@ def verify(
     Exit code 4 if anything is wrong; reports all findings. Anyone with write access to the database could have cut off
     its end, or rewritten it: only a head stored elsewhere, by you or in a journal, reveals that.
     """
-    from rich.text import Text
-
     with opened(registry) as found:
         shown = found.verify(quick=quick)
         findings = [*shown.findings, *_missing_heads(found, head or [], journal)]
