@@ -71,7 +71,7 @@ def pairs(seed, *, slower=1.0, count=8, arrivals="closed"):
 
 @given(st.lists(st.lists(LATENCY_US, min_size=1, max_size=60), min_size=1, max_size=4), st.floats(0, 1))
 def test_a_quantile_of_merged_windows_is_that_of_the_pooled_samples(parts, share):
-    merged = Latencies.of([encoded(part) for part in parts])
+    merged = Latencies([encoded(part) for part in parts])
     pooled_us = np.concatenate(parts)
     # One nanosecond is what there is below a microsecond.
     truth = np.quantile(np.round(pooled_us * 1000) / 1000, share, method="inverted_cdf")
@@ -80,10 +80,9 @@ def test_a_quantile_of_merged_windows_is_that_of_the_pooled_samples(parts, share
     assert merged.max_us == pytest.approx(pooled_us.max(), rel=RESOLUTION, abs=0.001)
 
 
-def test_windows_results_and_encoded_histograms_can_be_merged():
+def test_windows_and_encoded_histograms_can_be_merged():
     made = window([[100.0] * 3, [300.0]])
-    for part in (made, made.result, made.result.histogram):
-        found = Latencies.of([part, part])
+    for found in (Latencies.of([made, made]), Latencies([made.result.histogram] * 2)):
         assert (found.count, found.quantile(0.5), found.quantile(0.76)) == (
             8,
             pytest.approx(100, 1e-3),

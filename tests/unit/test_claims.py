@@ -15,10 +15,10 @@ from bench.claims.tails import bursts, overload, page
 from bench.claims.tails.loads import Watched, time_line
 from bench.claims.tails.neighbour import TICK_US_USUAL, scheduler_tick_us
 from bench.claims.tails.plots import PLOTS, picture
+from bench.claims.tails.row_models import make_row_cnn, retitle
 from bench.claims.tails.stand import goodput_per_s, raw, slim
 from flyball.bench import machine as recording
 from flyball.bench.machine import HostWatch
-from flyball.bench.models.rows import make_row_cnn, retitle
 from flyball.bench.payloads import make_payloads
 from flyball.bench.record import HostSeen
 from flyball.bench.report import drawing

@@ -7,8 +7,8 @@ import pytest
 from flyball.client import Decided
 from flyball.client.decisions import Reason
 from flyball.decision_log.replay.compare import Class, compare, compare_declared, near, same_bits
+from flyball.decision_log.replay.replay import differences
 from flyball.decision_log.replay.rows import NotReplayable, ReplayRow, replay_row
-from flyball.decision_log.replay.runtime import differences
 
 ID = "0192f6c1-2345-7fff-bfff-ffffffffffff"
 RECORD: dict[str, Any] = {

@@ -8,9 +8,9 @@ import pytest
 from flyball import errors
 from flyball.client import Decided
 from flyball.decision_log import annotations
-from flyball.decision_log.read import reviews, truths
+from flyball.decision_log.read import reviews
 from flyball.decision_log.replay import deployments
-from flyball.decision_log.replay.candidate import Pair, Trial
+from flyball.decision_log.replay.candidate import Pair, Trial, truths_of
 from flyball.decision_log.replay.candidate_report import trial_lines, write_page
 from flyball.decision_log.replay.compare import Class, Compared
 from flyball.decision_log.replay.deployments import Deployment, Deployments, NotReplayableError
@@ -78,8 +78,8 @@ def test_those_wait_that_have_the_outcome_and_no_override_oldest_first() -> None
 
 def test_the_last_truth_that_was_told_counts() -> None:
     log: Any = ListedLog([{"kind": "outcome", "id": "a", "decision": "d", "truth": truth} for truth in ("good", "fraud")])
-    assert truths.truths_of(log, "d", {"a"}) == {"a": "fraud"}
-    assert truths.truths_of(log, "d", {"b"}) == {}
+    assert truths_of(log, "d", {"a"}) == {"a": "fraud"}
+    assert truths_of(log, "d", {"b"}) == {}
 
 
 def test_a_sample_is_the_same_for_a_seed_in_the_log_s_order_and_of_its_size() -> None:

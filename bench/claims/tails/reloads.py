@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from bench.claims.report import median
 from bench.claims.tails.curve import capacity_per_s
 from bench.claims.tails.loads import run_together
+from bench.claims.tails.row_models import retitle
 from bench.claims.tails.stand import slim
 from flyball.bench.machine import HostWatch
-from flyball.bench.models.rows import retitle
 from flyball.bench.statistics import STEAL_MAX
 from flyball.bench.table import latency, size
 from flyball.errors import FlyballError

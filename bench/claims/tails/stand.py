@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from bench.claims.report import Report, Windows, interleave, too_few
 from bench.claims.subjects import ANY_PORT, FLYBALLD, Subject, need
+from bench.claims.tails.row_models import make_row_cnn, make_table_100mb, table_rows
 from flyball.bench.bare_loop import measure_bare
 from flyball.bench.models.fraud import fraud_rows, make_fraud_gbdt
 from flyball.bench.models.perceptron import make_fraud_mlp_12mb
-from flyball.bench.models.rows import make_row_cnn, make_table_100mb, table_rows
 from flyball.bench.payloads import make_payloads
 from flyball.bench.process import Process, on_cpus, split_cpus
 from flyball.bench.table import latency

@@ -5,6 +5,7 @@ Must not know which documents exist.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from flyball.documents.names import NAME_PATTERN, NAME_WORDS
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
 Schema = dict[str, Any]
 
+_FOUND_CHARACTERS_MAX = 60
 _PATTERNS = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$": (
         "1 to 64 letters, digits, dots, dashes or underscores, the first a letter or digit"
@@ -42,6 +44,12 @@ def in_words(schema: Schema) -> str:
     """The allowed values as text."""
     message = _one(schema)
     return f"null, or {message}" if schema.get("nullable") else message
+
+
+def shown(value: object) -> str:
+    """A found value as JSON, shortened."""
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text if len(text) <= _FOUND_CHARACTERS_MAX else text[: _FOUND_CHARACTERS_MAX - 1] + "…"
 
 
 def _followed(schema: Schema, root: Schema) -> Schema:

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from flyball.bench.payloads import one_thread_session
+from flyball.bench.record import Floor
 from flyball.rows.tensors import decode_data
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@dataclass(frozen=True, slots=True)
-class BareResult:
-    """A bare loop's figures: runs per second, and the time of one run in µs."""
-
-    rate_per_s: float
-    p50_us: float
-    p99_us: float
-
-
-def measure_bare(path: Path, payloads: bytes, duration_s: float) -> BareResult:
+def measure_bare(path: Path, payloads: bytes, duration_s: float) -> Floor:
     """Run the payloads' rows one at a time; the first tenth of the duration warms up and is not counted."""
     session = one_thread_session(path)
     feeds = [_feed(json.loads(line)) for line in payloads.splitlines()[:1000]]
@@ -42,7 +33,7 @@ def measure_bare(path: Path, payloads: bytes, duration_s: float) -> BareResult:
             times_ns.append(took)
         index = (index + 1) % len(feeds)
     p50, p99 = np.percentile(times_ns, [50, 99]) / 1000
-    return BareResult(rate_per_s=1e9 * len(times_ns) / sum(times_ns), p50_us=float(p50), p99_us=float(p99))
+    return Floor(rate_per_s=1e9 * len(times_ns) / sum(times_ns), p50_us=float(p50), p99_us=float(p99))
 
 
 def _feed(document: dict[str, Any]) -> dict[str, Any]:

@@ -6,13 +6,12 @@ Rules across keys are checked once every key is valid. Paths in a document are r
 from __future__ import annotations
 
 import difflib
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
-from flyball.bench.allowed_values import in_words, keys, schema_at
+from flyball.bench.allowed_values import in_words, keys, schema_at, shown
 from flyball.bench.scenario import BrokenRuleError, Contract, Part, Scenario
 from flyball.bench.trace import read_trace
 from flyball.documents.faults import path_of
@@ -28,7 +27,6 @@ _FOLDER = Path(__file__).parent / "scenarios"
 _SUFFIXES = (".yaml", ".yml", ".json")
 _BYTES_MAX = 1024 * 1024
 _FILES: tuple[Place, ...] = (("model", "path"), ("payloads", "file"), ("arrivals", "trace_file"))
-_FOUND_CHARACTERS_MAX = 60
 _PAGE = "see docs/reference/scenario.md for every key"
 
 Document = TypeVar("Document", bound=Part)
@@ -103,7 +101,7 @@ def _file_faults(path: Path, marked: Marked) -> list[LineFault]:
             continue
         given, owner[key] = owner[key], str(path.parent / owner[key])
         if not Path(owner[key]).is_file():
-            message = f"is {_shown(given)}; file {owner[key]} does not exist"
+            message = f"is {shown(given)}; file {owner[key]} does not exist"
             faults.append(_fault((path, marked.line((part, key))), (part, key), given, "an existing file", message))
     return faults
 
@@ -141,13 +139,8 @@ def _explained(item: dict[str, Any], root: dict[str, Any]) -> tuple[object, str,
     allowed = in_words(schema) if schema else str(item["msg"]).lower()
     if item["type"] == "missing":
         return None, allowed, f"is missing; allowed: {allowed}"
-    return item["input"], allowed, f"is {_shown(item['input'])}; allowed: {allowed}"
+    return item["input"], allowed, f"is {shown(item['input'])}; allowed: {allowed}"
 
 
 def _fault(at: tuple[Path, int], location: Place, found: object, allowed: str, message: str) -> LineFault:
     return LineFault(path_of(location), found, allowed, f"{at[0]}:{at[1]}", message)
-
-
-def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _FOUND_CHARACTERS_MAX else text[: _FOUND_CHARACTERS_MAX - 1] + "…"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from flyball.bench.statistics import STEAL_MAX, Estimate, figures
+from flyball.bench.statistics import STEAL_MAX, Estimate, errors_by_reason, figures
 from flyball.bench.table import latency
 from flyball.native.load_documents import Arrivals, LoadPlan, Warmup
 
@@ -91,28 +91,20 @@ def _errors(contract: Contract, share: Estimate, windows: list[Window]) -> Verdi
 
 
 def _why(windows: list[Window]) -> str:
-    counts: dict[str, int] = {}
-    for window in windows:
-        for error in window.result.errors:
-            counts[error.reason] = counts.get(error.reason, 0) + error.count
-        if window.result.mismatched:
-            counts["wrong answers"] = counts.get("wrong answers", 0) + window.result.mismatched
-    return ", ".join(f"{count:,} × {reason}" for reason, count in sorted(counts.items(), key=lambda item: -item[1])[:3])
+    counts = errors_by_reason(windows)
+    counts["wrong answers"] += sum(window.result.mismatched for window in windows)
+    return ", ".join(f"{count:,} × {reason}" for reason, count in (+counts).most_common(3))
 
 
 def _plan(contract: Contract, subject: Subject, cpus: list[int] | None, seed: int) -> LoadPlan:
-    arrivals = (
-        Arrivals(kind="poisson", rate_per_s=contract.rate_per_s, seed=seed)
-        if contract.arrivals == "poisson"
-        else Arrivals(kind="constant", rate_per_s=contract.rate_per_s)
-    )
+    drawn = seed if contract.arrivals == "poisson" else None
     return LoadPlan(
         url=subject.url,
         model=contract.model,
         protocol="json" if contract.protocol == "decision" else contract.protocol,
         connections=contract.connections,
         streams=contract.streams,
-        arrivals=arrivals,
+        arrivals=Arrivals(kind=contract.arrivals, rate_per_s=contract.rate_per_s, seed=drawn),
         duration_s=contract.window_s,
         warmup=Warmup(least_s=0.5, most_s=5.0),
         timeout_ms=max(_TIMEOUT_MS_MIN, round(contract.p99_ms * _TIMEOUT_FACTOR)),

@@ -18,7 +18,6 @@ from flyball.native.machine import build_info, machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from types import TracebackType
 
 ROOT = Path("/")
 # cgroup v1 writes "no limit" as the largest number of whole pages.
@@ -122,9 +121,7 @@ class HostWatch:
         self._before = self._cpu_times()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.seen = self._look()
 
     def _look(self) -> HostSeen:

@@ -20,7 +20,6 @@ from flyball.native.load import LoadRun
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-    from types import TracebackType
 
     from flyball.bench.process import Process
     from flyball.bench.record import BenchRecord, HostSeen, Phase
@@ -60,9 +59,7 @@ class Measurement:
         self.keep()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if error is None:
             self.keep(status="complete", partial_reason=None)
         else:

@@ -19,7 +19,7 @@ from flyball.bench.trace import read_trace
 from flyball.native.load_documents import Arrivals, LoadPlan, Warmup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from flyball.bench.measure import Measurement, Subject
     from flyball.bench.progress import Progress, Step
@@ -57,11 +57,9 @@ class Phases:
         if wanted is None:
             return
         count = wanted.repeats if repeats is None else repeats
-        step = self._begin("steady", count * wanted.window_s)
-        for index in range(count):
-            plan = self._open(wanted.rate_per_s, wanted.window_s)
-            self._run("steady", plan, step, index * wanted.window_s, repeat=first_repeat + index)
-        step.end(f"{count} × {wanted.window_s:g} s at {wanted.rate_per_s:,.0f}/s")
+        plans = (self._open(wanted.rate_per_s, wanted.window_s) for _ in range(count))
+        result = f"{count} × {wanted.window_s:g} s at {wanted.rate_per_s:,.0f}/s"
+        self._run("steady", plans, count * wanted.window_s, result, first_repeat)
 
     def search(self, repeats: int | None = None) -> None:
         """Bisect for the highest rate that meets the SLO, and record each; results of earlier calls count too."""
@@ -94,30 +92,26 @@ class Phases:
         peak = wanted.peak_per_s or (kept.rate_per_s if kept else None)
         if peak is None:
             return
-        step = self._begin("curve", len(wanted.shares) * wanted.window_s)
-        for index, share in enumerate(wanted.shares):
-            self._run("curve", self._open(peak * share, wanted.window_s), step, index * wanted.window_s)
-        step.end(f"{len(wanted.shares)} rates to {peak * max(wanted.shares):,.0f}/s")
+        plans = (self._open(peak * share, wanted.window_s) for share in wanted.shares)
+        result = f"{len(wanted.shares)} rates to {peak * max(wanted.shares):,.0f}/s"
+        self._run("curve", plans, len(wanted.shares) * wanted.window_s, result)
 
     def concurrency(self) -> None:
         """A closed loop with increasing connections."""
         wanted = self._scenario.concurrency
         if wanted is None:
             return
-        step = self._begin("concurrency", len(wanted.connections) * wanted.window_s)
-        for index, connections in enumerate(wanted.connections):
-            plan = self._plan(Arrivals(kind="closed"), wanted.window_s, connections=connections)
-            self._run("concurrency", plan, step, index * wanted.window_s)
-        step.end(f"{wanted.connections[0]} to {wanted.connections[-1]} connections")
+        closed, counts = Arrivals(kind="closed"), wanted.connections
+        plans = (self._plan(closed, wanted.window_s, connections=count) for count in counts)
+        self._run("concurrency", plans, len(counts) * wanted.window_s, f"{counts[0]} to {counts[-1]} connections")
 
     def soak(self) -> None:
         """One long window, with the server's memory recorded."""
         wanted = self._scenario.soak
         if wanted is None:
             return
-        step = self._begin("soak", wanted.duration_s)
-        self._run("soak", self._open(wanted.rate_per_s, wanted.duration_s), step, 0.0)
-        step.end(f"{wanted.duration_s:,.0f} s at {wanted.rate_per_s:,.0f}/s")
+        plan = self._open(wanted.rate_per_s, wanted.duration_s)
+        self._run("soak", [plan], wanted.duration_s, f"{wanted.duration_s:,.0f} s at {wanted.rate_per_s:,.0f}/s")
 
     def _start(self, known: RateKept | None, wanted: Search) -> float:
         """The start of a bisection: half the closed-loop rate, later near the last result but not exactly there."""
@@ -141,7 +135,7 @@ class Phases:
     def _attempt(self, tell: Callable[[str], None], rate_per_s: float) -> Tried:
         """Whether a rate meets the SLO: a yes needs two windows, and an inconclusive window is repeated."""
         search, slo = self._scenario.search, self._scenario.slo
-        assert search is not None  # noqa: S101 - asked for by the caller
+        assert search is not None  # noqa: S101 - the caller checked it
         tell(f"trying {rate_per_s:,.0f}/s")
         # Longer at low rates, so that there are enough requests for a p99.
         duration_s = min(max(search.window_s, _REQUESTS_MIN / rate_per_s), _STRETCH_MAX * search.window_s)
@@ -164,14 +158,17 @@ class Phases:
     def _begin(self, phase: Phase, total: float) -> Step:
         return self._progress.begin(f"{self._subject.name}: {phase}", total)
 
-    def _run(self, phase: Phase, plan: LoadPlan, step: Step, done_s: float, repeat: int = 0) -> None:
-        self._measurement.window(
-            self._subject,
-            phase,
-            plan,
-            repeat=repeat,
-            progress=lambda gone, count: step.update(done_s + min(gone, plan.duration_s), f"{count:,} requests"),
-        )
+    def _run(
+        self, phase: Phase, plans: Iterable[LoadPlan], total_s: float, result: str, first_repeat: int | None = None
+    ) -> None:
+        """Measure one window per plan; a plan is made when its window begins."""
+        step, done_s = self._begin(phase, total_s), 0.0
+        for index, plan in enumerate(plans):
+            repeat = 0 if first_repeat is None else first_repeat + index
+            progress = partial(_show, step, done_s, plan.duration_s)
+            self._measurement.window(self._subject, phase, plan, repeat=repeat, progress=progress)
+            done_s += plan.duration_s
+        step.end(result)
 
     def _open(self, rate_per_s: float, duration_s: float) -> LoadPlan:
         # New arrivals in each window: repeats of one draw would not show how arrivals vary.
@@ -196,6 +193,10 @@ class Phases:
             path=self._subject.path,
         )
         return plan.model_copy(update=changes)
+
+
+def _show(step: Step, before_s: float, window_s: float, gone_s: float, count: int) -> None:
+    step.update(before_s + min(gone_s, window_s), f"{count:,} requests")
 
 
 def arrivals_at(scenario: Scenario, rate_per_s: float, seed: int, offsets_s: list[float] | None = None) -> Arrivals:

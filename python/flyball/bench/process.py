@@ -22,7 +22,6 @@ from flyball.errors import FlyballError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from types import TracebackType
 
 READY_S = 60.0
 _STOP_S = 35.0
@@ -114,9 +113,7 @@ class Process:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def stderr_tail(self) -> str:
@@ -150,7 +147,7 @@ class Process:
 
         def read() -> None:
             # Read to the end, so that the child never blocks on a full pipe.
-            assert self._child.stdout is not None  # noqa: S101 - asked for above
+            assert self._child.stdout is not None  # noqa: S101 - opened above
             with self._child.stdout as lines:
                 for line in lines:
                     if line.startswith("ready ") and not found:

@@ -5,12 +5,12 @@ Must not know servers: the model's signature is a parameter.
 
 from __future__ import annotations
 
-import json
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from flyball.bench.allowed_values import shown
 from flyball.errors import RefusedError
 from flyball.rows.rows_file import Untyped, open_rows
 from flyball.rows.tensors import Array, as_array
@@ -28,7 +28,6 @@ _WHOLE = {f"INT{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8
 _LARGEST = {"FP16": 65504.0, "FP32": float(np.finfo(np.float32).max), "FP64": float(np.finfo(np.float64).max)}
 _Row = TypeVar("_Row")
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
-_FOUND_CHARACTERS_MAX = 60
 
 
 def rows_from_file(
@@ -83,9 +82,9 @@ def _from_request(items: list[dict[str, Any]], inputs: Sequence[TensorMetadata])
             raise ValueError(f"an entry of 'inputs' has no {lacking[0]}")
         spec = known.get(item["name"]) if isinstance(item["name"], str) else None
         if spec is None:
-            raise ValueError(f"unknown input {_shown(item['name'])}; the model's inputs are {', '.join(known)}")
+            raise ValueError(f"unknown input {shown(item['name'])}; the model's inputs are {', '.join(known)}")
         if item["datatype"] != spec.datatype:
-            raise ValueError(f"input {spec.name!r} is {_shown(item['datatype'])}; allowed: {spec.datatype}")
+            raise ValueError(f"input {spec.name!r} is {shown(item['datatype'])}; allowed: {spec.datatype}")
         array = _array(item["data"], spec.datatype, f"input {spec.name!r}")
         arrays[spec.name] = _shaped(array, item["shape"], spec)
     missing = [name for name in known if name not in arrays]
@@ -129,7 +128,7 @@ def _fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 def _shaped(array: Array, shape: Any, spec: TensorMetadata) -> Array:
     """Flat or nested data in the request's shape."""
     if not isinstance(shape, list) or any(type(size) is not int or size < 0 for size in shape):
-        raise ValueError(f"input {spec.name!r}: {_shown(shape)} is not a shape")
+        raise ValueError(f"input {spec.name!r}: {shown(shape)} is not a shape")
     if not _fits(tuple(shape), spec.shape):
         raise ValueError(f"input {spec.name!r} has shape {shape}; allowed: {list(spec.shape)} (-1 is any)")
     if array.size != np.prod(shape, dtype=np.int64):
@@ -146,7 +145,7 @@ def _array(cell: object, datatype: str, name: str) -> Array:
         if isinstance(element, list):
             raise ValueError(f"{name} has lists of different lengths")
         if not _is(element, datatype):
-            raise ValueError(f"{name} is {_shown(element)}; allowed: {_allowed(datatype)}")
+            raise ValueError(f"{name} is {shown(element)}; allowed: {_allowed(datatype)}")
     plain = [int(element) for element in flat] if datatype in _WHOLE else flat
     return as_array(plain, datatype).reshape(elements.shape)
 
@@ -186,8 +185,3 @@ def _parsed(text: str, datatype: str) -> object:
         except ValueError:
             continue
     return bare
-
-
-def _shown(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= _FOUND_CHARACTERS_MAX else text[: _FOUND_CHARACTERS_MAX - 1] + "…"

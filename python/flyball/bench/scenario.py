@@ -22,6 +22,16 @@ Seconds = Annotated[float, Field(gt=0, le=86_400)]
 MakerName = Literal["fraud-gbdt", "fraud-mlp-12mb", "vision-cnn-int8"]
 Protocol = Literal["http", "http-binary", "grpc"]
 
+_SHARES = [0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5]
+_CONNECTIONS = [1, 2, 4, 8, 16, 32, 64]
+_QUICK: dict[str, dict[str, object]] = {
+    "steady": {"repeats": 3, "window_s": 1.0},
+    "search": {"repeats": 1, "window_s": 0.5, "precision": 0.2},
+    "curve": {"shares": [0.25, 0.5, 1.0, 1.25], "window_s": 0.5},
+    "concurrency": {"connections": [1, 8, 32], "window_s": 0.5},
+    "soak": {"duration_s": 5.0},
+}
+"""The changes to each phase for a quick result."""
 BURST_PER_S_MAX = 10_000_000.0  # the generator's limit
 
 
@@ -131,18 +141,7 @@ class Search(Part):
 class Curve(Part):
     """Latency against rate, at these shares of the searched rate (or of `peak_per_s`)."""
 
-    shares: Annotated[list[Annotated[float, Field(gt=0, le=10)]], Field(min_length=1, max_length=50)] = [
-        0.1,
-        0.25,
-        0.5,
-        0.7,
-        0.8,
-        0.9,
-        1.0,
-        1.1,
-        1.25,
-        1.5,
-    ]
+    shares: Annotated[list[Annotated[float, Field(gt=0, le=10)]], Field(min_length=1, max_length=50)] = _SHARES
     window_s: Seconds = 2.0
     peak_per_s: Rate | None = None
 
@@ -150,15 +149,7 @@ class Curve(Part):
 class Concurrency(Part):
     """A closed loop at each of these numbers of connections."""
 
-    connections: Annotated[list[Annotated[int, Field(ge=1, le=10_000)]], Field(min_length=1, max_length=50)] = [
-        1,
-        2,
-        4,
-        8,
-        16,
-        32,
-        64,
-    ]
+    connections: Annotated[list[Annotated[int, Field(ge=1, le=10_000)]], Field(min_length=1, max_length=50)] = _CONNECTIONS
     window_s: Seconds = 2.0
 
 
@@ -191,22 +182,13 @@ class Scenario(Part):
 
     def quick(self) -> Scenario:
         """The same with short windows and few repeats, for a quick result."""
-        changes: dict[str, Part] = {}
-        if self.steady:
-            changes["steady"] = self.steady.model_copy(update={"repeats": 3, "window_s": 1.0})
-        if self.search:
-            changes["search"] = self.search.model_copy(update={"repeats": 1, "window_s": 0.5, "precision": 0.2})
-        if self.curve:
-            changes["curve"] = self.curve.model_copy(update={"shares": [0.25, 0.5, 1.0, 1.25], "window_s": 0.5})
-        if self.concurrency:
-            changes["concurrency"] = self.concurrency.model_copy(update={"connections": [1, 8, 32], "window_s": 0.5})
-        if self.soak:
-            changes["soak"] = self.soak.model_copy(update={"duration_s": 5.0})
+        phases = {name: getattr(self, name) for name in _QUICK}
+        changes = {name: phase.model_copy(update=_QUICK[name]) for name, phase in phases.items() if phase}
         return self.model_copy(update=changes)
 
     @model_validator(mode="after")
     def _something_to_measure(self) -> Scenario:
-        if all(part is None for part in (self.steady, self.search, self.curve, self.concurrency, self.soak)):
+        if all(getattr(self, name) is None for name in _QUICK):
             raise ValueError("nothing to measure: give at least one of steady, search, curve, concurrency, soak")
         if self.curve is not None and self.search is None and self.curve.peak_per_s is None:
             raise BrokenRuleError("curve needs a search before it, or peak_per_s", ("curve",))

@@ -17,7 +17,7 @@ from flyball.bench.overhead import measure_overhead
 from flyball.bench.payloads import payloads_for, payloads_for_server
 from flyball.bench.phases import Phases
 from flyball.bench.process import on_cpus, split_cpus
-from flyball.bench.record import BenchRecord, Floor, ModelRecord, PayloadRecord
+from flyball.bench.record import BenchRecord, ModelRecord, PayloadRecord
 from flyball.bench.servers import elsewhere, serving
 from flyball.native.models import model_files
 
@@ -130,6 +130,6 @@ def measure_surroundings(
     if requests.path is not None:
         step = progress.begin("bare ONNX Runtime", 1.0)
         with on_cpus(cores.server):
-            bare = measure_bare(requests.path, requests.payloads, seconds)
-        measurement.keep(floor=Floor(rate_per_s=bare.rate_per_s, p50_us=bare.p50_us, p99_us=bare.p99_us))
-        step.end(f"{bare.rate_per_s:,.0f} runs/s")
+            floor = measure_bare(requests.path, requests.payloads, seconds)
+        measurement.keep(floor=floor)
+        step.end(f"{floor.rate_per_s:,.0f} runs/s")

@@ -5,16 +5,18 @@ Must not know what was measured. Other servers have no such metrics, which is no
 
 from __future__ import annotations
 
-import http.client
 import math
 import re
-import socket
 from dataclasses import dataclass, field
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
+import urllib3
+from urllib3.exceptions import HTTPError
+
 from flyball.bench.record import ServerSide, StageTime
-from flyball.errors import FlyballError
+from flyball.client.unix_socket import pool_to
+from flyball.errors import FlyballError, plain_cause
 
 _TIMEOUT_S = 5.0
 _PAGE_BYTES_MAX = 64 << 20
@@ -26,15 +28,17 @@ Scrape: TypeAlias = str
 
 def metrics(url: str) -> Scrape:
     """The text of /metrics, from a flyball server."""
-    connection = _connection(url)
-    try:
-        connection.request("GET", "/metrics")
-        answer = connection.getresponse()
-        text = answer.read(_PAGE_BYTES_MAX).decode(errors="replace")
-    except (OSError, http.client.HTTPException) as error:
-        raise FlyballError(f"cannot read {url}/metrics: {error}") from error
-    finally:
-        connection.close()
+    parts = urlsplit(url)  # http://host:port, grpc://host:port (the same port speaks both) or unix:/path
+    with urllib3.PoolManager(retries=False, timeout=_TIMEOUT_S) as pool:
+        if parts.scheme == "unix":
+            pool.pool_classes_by_scheme = {"http": pool_to(parts.path)}
+        try:
+            answer = pool.request(
+                "GET", f"http://{parts.netloc or 'localhost'}/metrics", redirect=False, preload_content=False
+            )
+            text = answer.read(_PAGE_BYTES_MAX).decode(errors="replace")
+        except HTTPError as error:
+            raise FlyballError(f"cannot read {url}/metrics: {plain_cause(error)}") from error
     if answer.status != 200:
         raise FlyballError(f"{url}/metrics answered {answer.status}")
     return text
@@ -142,22 +146,3 @@ def _series(text: Scrape, family: str, model: str) -> dict[tuple[str, str], _His
         else:
             setattr(series, kind, float(value))
     return found
-
-
-def _connection(url: str) -> http.client.HTTPConnection:
-    """To http://host:port, grpc://host:port (the same port speaks both) or unix:/path."""
-    parts = urlsplit(url)
-    if parts.scheme == "unix":
-        return _UnixConnection(parts.path)
-    return http.client.HTTPConnection(parts.netloc, timeout=_TIMEOUT_S)
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=_TIMEOUT_S)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(_TIMEOUT_S)
-        self.sock.connect(self._path)

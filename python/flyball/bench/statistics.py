@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from collections import Counter
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +18,6 @@ import numpy as np
 from flyball.bench.record import Window
 from flyball.errors import MissingExtraError, UsageError
 from flyball.native.load import read_histograms
-from flyball.native.load_documents import LoadResult
 from flyball.statistics.resampling import RESOLUTION, Resampled, resample
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Estimate:
 
 
 class Latencies:
-    """Latencies of several windows in one histogram; `service_histogram`s can be passed directly."""
+    """Latencies in one histogram, merged from encoded ones."""
 
     def __init__(self, encoded: Sequence[str]) -> None:
         merged = read_histograms(encoded)
@@ -67,9 +67,14 @@ class Latencies:
         self._below = np.cumsum(merged.counts)
 
     @classmethod
-    def of(cls, parts: Sequence[Window | LoadResult | str]) -> Latencies:
-        """From windows, from results, or from encoded histograms."""
-        return cls([_encoded(part) for part in parts])
+    def of(cls, windows: Sequence[Window]) -> Latencies:
+        """From the time at which each request was due."""
+        return cls([window.result.histogram for window in windows])
+
+    @classmethod
+    def of_service(cls, windows: Sequence[Window]) -> Latencies:
+        """From the time at which each request was sent."""
+        return cls([window.result.service_histogram for window in windows])
 
     def quantile(self, share: float) -> float:
         """The smallest latency that covers this share, in µs; NaN without answers."""
@@ -87,7 +92,7 @@ def figures(windows: Sequence[Window], level: float = 0.95) -> dict[str, Estimat
     if not windows:
         raise UsageError("no window to compute figures from")
     results = [window.result for window in windows]
-    latencies, resampled = Latencies.of(results), resample(results, QUANTILES)
+    latencies, resampled = Latencies.of(windows), resample(results, QUANTILES)
     sent, answered = sum(result.sent for result in results), sum(result.answered for result in results)
     seconds = sum(result.elapsed_s for result in results)
     values = {name: latencies.quantile(share) for name, share in QUANTILES.items()}
@@ -100,6 +105,14 @@ def figures(windows: Sequence[Window], level: float = 0.95) -> dict[str, Estimat
         intervals["error_share"] = _rare(sent - answered, sent, level)
     found = {name: Estimate(value, intervals[name]) for name, value in values.items()}
     return {**found, "max": Estimate(latencies.max_us if latencies.count else math.nan, None)}
+
+
+def errors_by_reason(windows: Sequence[Window]) -> Counter[str]:
+    """How many requests failed for each reason."""
+    counts = Counter[str]()
+    for error in (error for window in windows for error in window.result.errors):
+        counts[error.reason] += error.count
+    return counts
 
 
 def mean_interval(values: Sequence[float], level: float = 0.95) -> Estimate:
@@ -317,12 +330,6 @@ def _names(a: Sequence[Window], b: Sequence[Window]) -> tuple[str, str]:
 
 def _percent(ratio: float) -> str:
     return f"{(ratio - 1) * 100:+.1f}"
-
-
-def _encoded(part: Window | LoadResult | str) -> str:
-    if isinstance(part, str):
-        return part
-    return (part.result if isinstance(part, Window) else part).histogram
 
 
 def _student(level: float, freedom: float) -> float:

@@ -58,20 +58,12 @@ def latency(us: float | None) -> str:
         return "—"
     if us < 0:
         return f"−{latency(-us)}"
-    for limit, divisor, unit in ((1e3, 1.0, "µs"), (1e6, 1e3, "ms")):
-        if us < limit:
-            return f"{_three(us / divisor)} {unit}"
-    return f"{_three(us / 1e6)} s"
+    return _scaled(us, "µs", "ms", "s")
 
 
 def size(count: int | None) -> str:
     """Bytes in the most readable unit."""
-    if count is None:
-        return "—"
-    for limit, divisor, unit in ((1e3, 1, "B"), (1e6, 1e3, "kB"), (1e9, 1e6, "MB")):
-        if count < limit:
-            return f"{_three(count / divisor)} {unit}"
-    return f"{_three(count / 1e9)} GB"
+    return "—" if count is None else _scaled(count, "B", "kB", "MB", "GB")
 
 
 def percent(share: float | None) -> str:
@@ -90,6 +82,12 @@ def latency_span(us: float, low: float, high: float) -> str:
 def rate_span(low: float, high: float) -> str:
     """An interval of rates."""
     return f"{low:,.0f}–{high:,.0f}"
+
+
+def _scaled(value: float, *units: str) -> str:
+    """Three digits in the largest unit that the value reaches; each unit is a thousand of the one before."""
+    power = next((power for power in range(len(units) - 1) if value < 1e3 ** (power + 1)), len(units) - 1)
+    return f"{_three(value / 1e3**power)} {units[power]}"
 
 
 def _plain(value: float) -> str:

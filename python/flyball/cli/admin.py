@@ -7,12 +7,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from flyball.cli.option import option
 from flyball.cli.output import warn_of_root
-from flyball.cli.registry.options import WHERE, Home, home
+from flyball.cli.registry.options import WHERE, Home, home, registry_extra
 from flyball.cli.signals import Signals
-from flyball.errors import MissingExtraError, ServerFaultError
+from flyball.errors import ServerFaultError
 
 if TYPE_CHECKING:
     from flyball.control.admin.lazy_registry import LazyRegistry
@@ -22,25 +21,18 @@ if TYPE_CHECKING:
 _POLL_S = 1.0
 _GIB = 1 << 30
 
-_Listen = Annotated[
-    str, typer.Option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 picks a free port.")
-]
-_TlsCert = Annotated[Path | None, typer.Option("--tls-cert", help="PEM file of the TLS certificate.", show_default=False)]
-_TlsKey = Annotated[Path | None, typer.Option("--tls-key", help="PEM file of the TLS private key.", show_default=False)]
-_Plaintext = Annotated[
-    bool, typer.Option("--allow-plaintext", help="Allow plain HTTP from other machines, behind a proxy that ends TLS.")
-]
-_UploadMax = Annotated[
-    int, typer.Option("--upload-gib-max", min=1, max=1024, help="Maximum size of an uploaded package, in GiB.")
-]
+_Listen = Annotated[str, option("Address to listen on; port 0 picks a free port.", "--listen", metavar="HOST:PORT")]
+_UploadMax = Annotated[int, option("Maximum size of an uploaded package, in GiB.", "--upload-gib-max", min=1, max=1024)]
 
 
 def admin(
     registry: Home = WHERE,
     listen: _Listen = "127.0.0.1:8100",
-    tls_cert: _TlsCert = None,
-    tls_key: _TlsKey = None,
-    allow_plaintext: _Plaintext = False,
+    tls_cert: Annotated[Path | None, option("PEM file of the TLS certificate.", "--tls-cert")] = None,
+    tls_key: Annotated[Path | None, option("PEM file of the TLS private key.", "--tls-key")] = None,
+    allow_plaintext: Annotated[
+        bool, option("Allow plain HTTP from other machines, behind a proxy that ends TLS.", "--allow-plaintext")
+    ] = False,
     upload_gib_max: _UploadMax = 4,
 ) -> None:
     """Serve the registry's admin API: the same verbs over HTTP, for holders of a key (flyball registry key).
@@ -93,15 +85,10 @@ def listener_of(
     upload_bytes_max: int = 4 * _GIB,
 ) -> AdminListener:
     """Build the admin API over a registry, without starting it; uploads are staged in `folder`."""
-    try:
+    with registry_extra("the admin API"):
         from flyball.control.admin.app import admin_app
         from flyball.control.admin.listener import Address, AdminListener
         from flyball.control.admin.uploads import Uploads
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"the admin API needs {error.name}, which is not installed",
-            next_step="install it:  pip install 'flyball[registry]'",
-        ) from error
     address = Address.read(listen, tls_cert, tls_key, plain_beyond=plain_beyond)
     uploads = Uploads(folder, upload_bytes_max)
     uploads.clear()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flyball.cli.option import option
 from flyball.cli.output import report
 from flyball.cli.printable import printing
 from flyball.errors import FlyballError, UsageError
@@ -20,42 +21,20 @@ if TYPE_CHECKING:
 # Click's base of all usage errors; typer exports only this one of its children, from click or from its own copy of it.
 _ClickError: type[Exception] = typer.BadParameter.__mro__[2]
 
-_DECISIONS, _REGISTRY = "Decisions", "Registry"
-# Verb: module and function, and the heading in the help page (None: the default one).
-_VERBS: dict[str, tuple[str, str | None]] = {
-    "serve": ("serve:serve", None),
-    "inspect": ("inspect:inspect", None),
-    "predict": ("predict:predict", None),
-    "snapshot": ("snapshot:snapshot", None),
-    "doctor": ("doctor:doctor", None),
-    "demo": ("demo:demo", None),
-    "fit": ("fit:fit", None),
-    "convert": ("convert:convert", None),
-    "optimize": ("optimize:optimize", None),
-    "explain-latency": ("explain_latency:explain_latency", None),
-    "check": ("check:check", _DECISIONS),
-    "plan": ("plan:plan", _DECISIONS),
-    "decide": ("decide:decide", _DECISIONS),
-    "score": ("score:score", _DECISIONS),
-    "register": ("registry.register:register", _REGISTRY),
-    "sign": ("registry.sign:sign", _REGISTRY),
-    "approve": ("registry.approve:approve", _REGISTRY),
-    "reject": ("registry.approve:reject", _REGISTRY),
-    "promote": ("registry.promote:promote", _REGISTRY),
-    "rollback": ("registry.rollback:rollback", _REGISTRY),
-    "revoke": ("registry.revoke:revoke", _REGISTRY),
-    "retire": ("registry.revoke:retire", _REGISTRY),
-    "status": ("registry.status:status", _REGISTRY),
-    "admin": ("admin:admin", _REGISTRY),
-    "control": ("control:control", _REGISTRY),
-    "registry": ("registry:registry", _REGISTRY),
-    "import": ("imports:imports", _REGISTRY),
-    "bench": ("bench:bench", None),
-    "caller": ("caller:caller", None),
-    "features": ("features:features", _DECISIONS),
-    "decisions": ("decisions:decisions", _DECISIONS),
-    "key": ("key:key", _REGISTRY),
-    "trust": ("trust:trust", _REGISTRY),
+# Verbs by their heading in the help page (None: the default one), in order.
+_PANELS: dict[str | None, str] = {
+    None: "serve inspect predict snapshot doctor demo fit convert optimize explain-latency bench caller",
+    "Decisions": "check plan decide score features decisions",
+    "Registry": "register sign approve reject promote rollback revoke retire status admin control registry import key trust",
+}
+_VERBS = {verb: panel for panel, verbs in _PANELS.items() for verb in verbs.split()}
+_IN_REGISTRY = ("register", "sign", "approve", "promote", "rollback", "revoke", "status")
+# Module and function of the verbs that are not a function of the same name in a module of the same name.
+_TARGETS = {verb: (f"registry.{verb}", verb) for verb in _IN_REGISTRY} | {
+    "reject": ("registry.approve", "reject"),
+    "retire": ("registry.revoke", "retire"),
+    "import": ("imports", "imports"),
+    "explain-latency": ("explain_latency", "explain_latency"),
 }
 
 
@@ -69,9 +48,9 @@ def application(verb: str | None = None) -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(_top)
-    for name, (target, panel) in _VERBS.items():
+    for name, panel in _VERBS.items():
         if verb is None or verb == name:
-            module, _, attribute = target.partition(":")
+            module, attribute = _TARGETS.get(name, (name, name))
             command = getattr(import_module(f"flyball.cli.{module}"), attribute)
             if isinstance(command, typer.Typer):
                 _escape_all(command)
@@ -115,7 +94,7 @@ def _show_version(wanted: bool) -> None:
 
 def _top(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool, option("Show the version and exit.", "--version", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Serve ONNX models as governed decisions."""
@@ -123,7 +102,7 @@ def _top(
 
 def main() -> None:
     """The console script."""
-    verb = next((word for word in sys.argv[1:2] if word in _VERBS), None)
+    verb = next((word for word in sys.argv[1:2] if word in _VERBS or word == "--version"), None)
     try:
         sys.exit(application(verb)(standalone_mode=False))
     except BrokenPipeError:

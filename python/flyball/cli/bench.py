@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flyball.cli.option import argument, option
+from flyball.cli.output import console, print_json
+from flyball.cli.progress import progress_on
 from flyball.errors import FlyballError, UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from flyball.bench.progress import Progress
     from flyball.bench.record import BenchRecord
 
 _RESULTS = Path("bench/results")
@@ -30,7 +32,6 @@ _RESULTS = Path("bench/results")
 bench = typer.Typer(
     invoke_without_command=True,
     no_args_is_help=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
     help=(
         "Benchmark a server reproducibly: open loop, latency from the intended send time, every answer checked, "
         "confidence intervals on every figure, one file with all raw data.\n\n"
@@ -41,24 +42,21 @@ bench = typer.Typer(
     ),
 )
 
-Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Directory for the record, the page and the plots.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")]
+Out = Annotated[Path, option("Directory for the record, the page and the plots.", "--out", metavar="DIR")]
+AsJson = Annotated[bool, option("Print the figures as JSON.", "--json")]
 
 
 @bench.callback()
 def run(
     context: typer.Context,
     scenario: Annotated[
-        str | None,
-        typer.Option(metavar="NAME|FILE", help="fraud-gbdt, fraud-mlp-12mb, vision-cnn-int8, or your own YAML file."),
+        str | None, option("fraud-gbdt, fraud-mlp-12mb, vision-cnn-int8, or your own YAML file.", metavar="NAME|FILE")
     ] = None,
-    url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Measure this server; by default one is started locally.")
-    ] = None,
+    url: Annotated[str | None, option("Measure this server; by default one is started locally.", metavar="URL")] = None,
     source: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE", help="Report an existing record again: table, page and plots.")
+        Path | None, option("Report an existing record again: table, page and plots.", "--from", metavar="FILE")
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Short windows, for a first look; too short to publish.")] = False,
+    quick: Annotated[bool, option("Short windows, for a first look; too short to publish.", "--quick")] = False,
     out_folder: Out = _RESULTS,
     as_json: AsJson = False,
 ) -> None:
@@ -84,23 +82,21 @@ def run(
     if quick:
         wanted = wanted.quick()
     path = _new_file(out_folder, wanted.scenario)
-    with _reported(path, as_json), _steps(as_json) as progress:
+    with _reported(path, as_json), progress_on(console(stderr=as_json)) as progress:
         run_scenario(wanted, path, _command(), progress, url)
 
 
 @bench.command()
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help="A record (.json), a URL, or a model ([NAME=]PATH).")],
-    b: Annotated[str, typer.Argument(metavar="B", help="What to compare with A; of the same kind.")],
-    model: Annotated[str | None, typer.Option(help="The model's name, if A and B are URLs.")] = None,
-    protocol: Annotated[str, typer.Option(help="http, http-binary or grpc.")] = "http",
-    connections: Annotated[int, typer.Option(min=1, max=10_000, help="Number of connections.")] = 16,
-    rate: Annotated[
-        float | None, typer.Option(min=1, help="Open loop at this rate per second; by default a closed loop.")
-    ] = None,
-    repeats: Annotated[int, typer.Option(min=5, max=100, help="Number of window pairs.")] = 10,
-    seconds: Annotated[float, typer.Option(min=0.2, max=600, help="Length of a window, in seconds.")] = 2.0,
-    subject: Annotated[str | None, typer.Option(help="Which server, if the records have several.")] = None,
+    a: Annotated[str, argument("A record (.json), a URL, or a model ([NAME=]PATH).", metavar="A")],
+    b: Annotated[str, argument("What to compare with A; of the same kind.", metavar="B")],
+    model: Annotated[str | None, option("The model's name, if A and B are URLs.")] = None,
+    protocol: Annotated[str, option("http, http-binary or grpc.")] = "http",
+    connections: Annotated[int, option("Number of connections.", min=1, max=10_000)] = 16,
+    rate: Annotated[float | None, option("Open loop at this rate per second; by default a closed loop.", min=1)] = None,
+    repeats: Annotated[int, option("Number of window pairs.", min=5, max=100)] = 10,
+    seconds: Annotated[float, option("Length of a window, in seconds.", min=0.2, max=600)] = 2.0,
+    subject: Annotated[str | None, option("Which server, if the records have several.")] = None,
     out_folder: Out = _RESULTS,
     as_json: AsJson = False,
 ) -> None:
@@ -109,7 +105,6 @@ def compare(
     from flyball.bench.live import Load, compare_live
     from flyball.bench.record import BenchRecord
     from flyball.bench.report.comparison import comparison_document, print_comparison
-    from flyball.cli.output import console, print_json
 
     records = [side.endswith(".json") for side in (a, b)]
     if all(records):
@@ -123,7 +118,7 @@ def compare(
     else:
         path = _new_file(out_folder, "compare")
         load = Load(model, protocol, connections, rate, repeats, seconds)
-        with _reported(path, as_json, quiet=True), _steps(as_json) as progress:
+        with _reported(path, as_json, quiet=True), progress_on(console(stderr=as_json)) as progress:
             found = compare_live((a, b), load, path, _command(), progress)
         caveats = []
     if as_json:
@@ -134,17 +129,14 @@ def compare(
 
 @bench.command()
 def gate(
-    contract: Annotated[
-        Path, typer.Argument(metavar="SLO.YAML", help="The latency contract: model, rate, p99, error budget.")
-    ],
-    url: Annotated[str | None, typer.Option(metavar="URL", help="The server; overrides the contract's url.")] = None,
+    contract: Annotated[Path, argument("The latency contract: model, rate, p99, error budget.", metavar="SLO.YAML")],
+    url: Annotated[str | None, option("The server; overrides the contract's url.", metavar="URL")] = None,
     out_folder: Out = _RESULTS,
     as_json: AsJson = False,
 ) -> None:
     """Check a server against its latency contract; exit code 4 if it is broken or not proven."""
     from flyball.bench.documents import read_contract
     from flyball.bench.live import gate_live
-    from flyball.cli.output import console, print_json
     from flyball.errors import GateRefusedError
 
     wanted = read_contract(contract)
@@ -152,7 +144,7 @@ def gate(
     if address is None:
         raise UsageError(f"{contract} has no url", next_step="give the server:  --url http://127.0.0.1:8080")
     path = _new_file(out_folder, f"gate-{wanted.contract}")
-    with _reported(path, as_json, quiet=True), _steps(as_json) as progress:
+    with _reported(path, as_json, quiet=True), progress_on(console(stderr=as_json)) as progress:
         verdict = gate_live(wanted, address, path, _command(), progress)
     promise = f"p99 ≤ {wanted.p99_ms:g} ms at {wanted.rate_per_s:,.0f}/s"
     if verdict.outcome != "kept":
@@ -166,16 +158,6 @@ def gate(
         print_json({"contract": wanted.contract, "outcome": verdict.outcome, "record": str(path)})
     else:
         console().print(f"{wanted.contract}: {promise} is kept, with 95 % confidence.  Raw data: {path}", markup=False)
-
-
-@contextmanager
-def _steps(as_json: bool) -> Iterator[Progress]:
-    """Show progress; on stderr if stdout is for machines."""
-    from flyball.cli.output import console
-    from flyball.cli.progress import progress_on
-
-    with progress_on(console(stderr=as_json)) as progress:
-        yield progress
 
 
 @contextmanager
@@ -198,7 +180,6 @@ def _reported(path: Path, as_json: bool, *, quiet: bool = False) -> Iterator[Non
 def _report(record: BenchRecord, path: Path, as_json: bool) -> None:
     """Write page and plots beside the record, and print the table, or JSON."""
     from flyball.bench.report import print_report, report_document, summarise, write_page, write_plots
-    from flyball.cli.output import console, print_json
 
     summary = summarise(record)
     page = write_page(summary, path.with_suffix(".html"), raw=path)

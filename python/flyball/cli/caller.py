@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import console, printed_as_json
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
 
 caller = typer.Typer(name="caller", help="Manage who may call a server, their rights and limits.", no_args_is_help=True)
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="The caller's name, as in metrics.")]
-_File = Annotated[Path, typer.Option("--file", metavar="FILE", help="The callers' file.")]
+_Name = Annotated[str, argument("The caller's name, as in metrics.", metavar="NAME")]
+_File = Annotated[Path, option("The callers' file.", "--file", metavar="FILE")]
 _DEFAULT = Path("callers.json")
 
 
@@ -28,17 +30,16 @@ def add(
     name: _Name,
     file: _File = _DEFAULT,
     san: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A name (SAN) in the caller's certificate; may be repeated.")
+        list[str] | None, option("A name (SAN) in the caller's certificate; may be repeated.", metavar="NAME")
     ] = None,
     uid: Annotated[
-        list[int] | None, typer.Option(metavar="N", help="A user id that connects over a Unix socket; may be repeated.")
+        list[int] | None, option("A user id that connects over a Unix socket; may be repeated.", metavar="N")
     ] = None,
-    requests_per_second: Annotated[int | None, typer.Option(help="Maximum requests per second.", show_default=False)] = None,
-    burst: Annotated[int | None, typer.Option(help="Requests allowed in one burst.", show_default=False)] = None,
-    in_flight_max: Annotated[int | None, typer.Option(help="Maximum requests in flight.", show_default=False)] = None,
+    requests_per_second: Annotated[int | None, option("Maximum requests per second.")] = None,
+    burst: Annotated[int | None, option("Requests allowed in one burst.")] = None,
+    in_flight_max: Annotated[int | None, option("Maximum requests in flight.")] = None,
     may: Annotated[
-        list[str] | None,
-        typer.Option(metavar="RIGHT", help="A right: decide:fraud, infer:price*, metrics, …; may be repeated."),
+        list[str] | None, option("A right: decide:fraud, infer:price*, metrics, …; may be repeated.", metavar="RIGHT")
     ] = None,
 ) -> None:
     """Add a caller. Without --san and --uid, generate an API key and print it once.
@@ -67,8 +68,7 @@ def add(
 def grant(
     name: _Name,
     rights: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[RIGHT]...", help="decide:fraud, infer:price*, metrics, …; none removes all rights."),
+        list[str] | None, argument("decide:fraud, infer:price*, metrics, …; none removes all rights.", metavar="[RIGHT]...")
     ] = None,
     file: _File = _DEFAULT,
 ) -> None:
@@ -85,7 +85,7 @@ def grant(
 def rotate(
     name: _Name,
     file: _File = _DEFAULT,
-    drop_old: Annotated[bool, typer.Option("--drop-old", help="Generate no key; remove all but the newest.")] = False,
+    drop_old: Annotated[bool, option("Generate no key; remove all but the newest.", "--drop-old")] = False,
 ) -> None:
     """Add a second key for a caller, valid beside the old one; --drop-old later removes the old one."""
     from flyball.documents.config.callers import new_key
@@ -103,16 +103,14 @@ def rotate(
 
 
 @caller.command("list")
-def show(file: _File = _DEFAULT, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def show(file: _File = _DEFAULT, json: AsJson = False) -> None:
     """List the callers in a file. The file has no keys, only their hashes."""
     from rich.table import Table
 
-    from flyball.cli.output import console, print_json
     from flyball.documents.config.callers import read_callers
 
     callers = read_callers(file).callers
-    if json:
-        print_json([entry.model_dump() for entry in callers])
+    if printed_as_json(callers, json):
         return
     table = Table("caller", "keys", "certificates", "users", "requests/s", "burst", "in flight", "may", box=None)
     for entry in callers:

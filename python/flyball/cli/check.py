@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import console, counted, print_json
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -21,9 +24,9 @@ _LISTED_MAX = 8
 
 
 def check(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Decisions, in YAML.")],
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 3 on warnings, too.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    files: Annotated[list[Path], argument("Decisions, in YAML.", metavar="FILE...")],
+    strict: Annotated[bool, option("Exit with 3 on warnings, too.", "--strict")] = False,
+    json: AsJson = False,
 ) -> None:
     """Check decisions: list every fault with its line and its fix. Changes nothing.
 
@@ -31,8 +34,6 @@ def check(
 
     Next:  flyball plan FILE  shows the compiled stages,  flyball serve --decision FILE  serves it.
     """
-    from flyball.cli.output import console, print_json
-
     found = [_checked(path) for path in files]
     if json:
         print_json({"files": [_document(path, result) for path, result in zip(files, found, strict=True)]})
@@ -88,7 +89,7 @@ def _show(out: Console, path: Path, result: _Result) -> None:
         for fault in result.faults:
             out.print(Text(str(fault)))
         count = len(result.faults)
-        summary = f"{_many(count, 'fault')}." if count else f"{result.message}."
+        summary = f"{counted(count, 'fault')}." if count else f"{result.message}."
         out.print(Text.assemble((summary, "bold red"), " Nothing was changed."))
         return
     spec, checked, warnings = result
@@ -117,7 +118,7 @@ def _lines(spec: Spec, checked: Checked) -> list[tuple[str, str]]:
         lines.append(("model", f"{columns} columns → {model['name']} {artifact.files.digest[:19]}… → {score}"))
     policy = document["policy"]
     bands = ", ".join(f"{band['name']} {_range(band)}" for band in policy["bands"])
-    lines.append(("policy", f"{_many(len(policy['rules']), 'rule')}; {bands or 'no model, rules only'}"))
+    lines.append(("policy", f"{counted(len(policy['rules']), 'rule')}; {bands or 'no model, rules only'}"))
     remedies = [f"{name} → {_remedy(remedy)}" for name, remedy in document["remedies"].items() if remedy != "error"]
     lines.append(("remedies", ", ".join(remedies) or "none: callers get every fault as an error"))
     promises = [f"{name} {value}" for name, value in spec.slo if value is not None]
@@ -144,7 +145,3 @@ def _range(band: dict[str, Any]) -> str:
 
 def _remedy(remedy: Any) -> str:
     return str(remedy["outcome"]) if isinstance(remedy, dict) else str(remedy)
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"

@@ -7,25 +7,19 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from flyball.cli.option import option
 from flyball.cli.output import warn_of_root
 from flyball.cli.signals import Signals
 
 
 def control(
-    registry: Annotated[Path, typer.Option(metavar="HOME", help="The registry's directory.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Directory for the snapshot, its packages and the trust policy.")],
-    publisher_key: Annotated[Path, typer.Option(metavar="FILE", help="A publisher's private key, to sign snapshots.")],
-    environment: Annotated[str, typer.Option(help="The environment to follow.")] = "production",
-    trust_root: Annotated[
-        Path | None, typer.Option(help="PEM file of root keys; by default the registry's, copied once.", show_default=False)
-    ] = None,
+    registry: Annotated[Path, option("The registry's directory.", metavar="HOME")],
+    out: Annotated[Path, option("Directory for the snapshot, its packages and the trust policy.", metavar="DIR")],
+    publisher_key: Annotated[Path, option("A publisher's private key, to sign snapshots.", metavar="FILE")],
+    environment: Annotated[str, option("The environment to follow.")] = "production",
+    trust_root: Annotated[Path | None, option("PEM file of root keys; by default the registry's, copied once.")] = None,
     node: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="URL", help="A server whose state is reported to the registry; may be repeated.", show_default=False
-        ),
+        list[str] | None, option("A server whose state is reported to the registry; may be repeated.", metavar="URL")
     ] = None,
 ) -> None:
     """Write what a registry has placed to a folder, and keep it current, for servers that watch it.

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flyball.cli.finite import finite
 from flyball.cli.listen_options import Listen
+from flyball.cli.option import AsJson, argument, finite, option
+from flyball.cli.output import console, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,64 +17,40 @@ if TYPE_CHECKING:
     from flyball.models.convert import Converted
 
 
-_Data = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="ROWS",
-        help="Sample rows like the training data: .csv, .parquet or .jsonl; .npz for tensor models.",
-        show_default=False,
-    ),
-]
-_Target = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="The target column of the data, which the model predicts.", show_default=False),
-]
-_Score = Annotated[
-    int | None,
-    typer.Option(
-        min=0, metavar="ELEMENT", help="The class whose probability is the score, counted from 0.", show_default=False
-    ),
-]
-_Rows = Annotated[
-    int | None,
-    typer.Option(
-        min=100, max=1_000_000, help="Maximum number of rows to compare.", show_default="10000, more for more thresholds"
-    ),
-]
-_Bands = Annotated[
-    str | None,
-    typer.Option(help="The policy's bands, as in a decision: '{pass: < 0.3, review: >= 0.3}'.", show_default=False),
-]
-_Bound = Annotated[
-    float | None,
-    typer.Option(min=0, callback=finite, help="Maximum difference from the original's answers.", show_default="1e-05"),
-]
+_Target = Annotated[str | None, option("The target column of the data, which the model predicts.", metavar="COLUMN")]
+_Score = Annotated[int | None, option("The class whose probability is the score, counted from 0.", min=0, metavar="ELEMENT")]
 
 
 def convert(
     source: Annotated[
         str,
-        typer.Argument(
-            metavar="SOURCE", help="The model file: .txt, .json, .ubj, .pkl, .joblib, .onnx or .pt2; or MODULE:FUNCTION."
-        ),
+        argument("The model file: .txt, .json, .ubj, .pkl, .joblib, .onnx or .pt2; or MODULE:FUNCTION.", metavar="SOURCE"),
     ],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="The directory to create.")],
-    data: _Data = None,
+    out: Annotated[Path, option("The directory to create.", metavar="DIR")],
+    data: Annotated[
+        Path | None,
+        option("Sample rows like the training data: .csv, .parquet or .jsonl; .npz for tensor models.", metavar="ROWS"),
+    ] = None,
     target: _Target = None,
-    name: Annotated[str | None, typer.Option(help="The decision's name; by default the file's.", show_default=False)] = None,
+    name: Annotated[str | None, option("The decision's name; by default the file's.")] = None,
     score: _Score = None,
-    rows: _Rows = None,
-    owner: Annotated[str | None, typer.Option(help="The decision's owner.", show_default=False)] = None,
-    purpose: Annotated[str | None, typer.Option(help="The decision's purpose.", show_default=False)] = None,
-    bands: _Bands = None,
-    bound: _Bound = None,
+    rows: Annotated[
+        int | None,
+        option("Maximum number of rows to compare.", min=100, max=1_000_000, show_default="10000, more for more thresholds"),
+    ] = None,
+    owner: Annotated[str | None, option("The decision's owner.")] = None,
+    purpose: Annotated[str | None, option("The decision's purpose.")] = None,
+    bands: Annotated[str | None, option("The policy's bands, as in a decision: '{pass: < 0.3, review: >= 0.3}'.")] = None,
+    bound: Annotated[
+        float | None, option("Maximum difference from the original's answers.", min=0, callback=finite, show_default="1e-05")
+    ] = None,
     trust_pickle: Annotated[
-        bool, typer.Option("--trust-pickle", help="Load a pickle, although that runs code from its author.")
+        bool, option("Load a pickle, although that runs code from its author.", "--trust-pickle")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier conversion.")] = False,
-    serve: Annotated[bool, typer.Option("--serve", help="Then serve it, until Ctrl-C.")] = False,
+    force: Annotated[bool, option("Overwrite an earlier conversion.", "--force")] = False,
+    serve: Annotated[bool, option("Then serve it, until Ctrl-C.", "--serve")] = False,
     listen: Listen = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Turn a trained model into a folder to serve, with proven equal answers.
 
@@ -89,7 +66,6 @@ def convert(
     One class of an XGBoost multiclass model:\n
       flyball convert churn.ubj --data customers.csv --score 2 --out churn
     """
-    from flyball.cli.output import console, print_json
     from flyball.models.convert import Terms
     from flyball.models.convert import convert as convert_model
 
@@ -182,12 +158,6 @@ def _serve_arguments(made: Converted) -> list[str]:
 
 
 def _serve(made: Converted, listen: list[str] | None) -> None:
-    """Replace this process by `flyball serve`, for its signals and exit code."""
-    import os
-    import sys
+    from flyball.cli.serve import become_serve
 
-    sys.stdout.flush()
-    command = [sys.executable, "-m", "flyball", *_serve_arguments(made)]
-    for address in listen or []:
-        command += ["--listen", address]
-    os.execv(sys.executable, command)  # noqa: S606 - no shell
+    become_serve(*_serve_arguments(made)[1:], *(word for address in listen or [] for word in ("--listen", address)))

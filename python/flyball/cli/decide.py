@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json as json_
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import console, print_json
 from flyball.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -16,25 +17,19 @@ if TYPE_CHECKING:
 
 
 def decide(
-    decision: Annotated[str, typer.Argument(help="The decision's name on the server, or its YAML file.")],
-    file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="One row as a JSON object; - for stdin.")] = "-",
-    url: Annotated[str, typer.Option(help="The server: http://, grpc:// or unix:/PATH.")] = "http://127.0.0.1:8080",
-    idempotency_key: Annotated[
-        str | None, typer.Option(help="Idempotency key; a retry with it gets the same decision.")
-    ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="Show reasons for any outcome.")] = False,
-    timings: Annotated[bool, typer.Option("--timings", help="Show the time of each stage.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    decision: Annotated[str, argument("The decision's name on the server, or its YAML file.")],
+    file: Annotated[str, argument("One row as a JSON object; - for stdin.", metavar="[FILE|-]")] = "-",
+    url: Annotated[str, option("The server: http://, grpc:// or unix:/PATH.")] = "http://127.0.0.1:8080",
+    idempotency_key: Annotated[str | None, option("Idempotency key; a retry with it gets the same decision.")] = None,
+    explain: Annotated[bool, option("Show reasons for any outcome.", "--explain")] = False,
+    timings: Annotated[bool, option("Show the time of each stage.", "--timings")] = False,
+    json: AsJson = False,
 ) -> None:
     """Decide one row: by name on a running server, or from a YAML file in this process."""
-    from flyball.cli.output import print_json
-
     row = _row(file)
     options = {"idempotency_key": idempotency_key, "explain": explain, "timings": timings}
     decided = _decided(decision, row, url, options)
     if json:
-        from dataclasses import asdict
-
         print_json(asdict(decided))
     else:
         _show(decided)
@@ -67,8 +62,6 @@ def _row(file: str) -> dict[str, Any]:
 
 def _show(decided: Decided) -> None:
     from rich.text import Text
-
-    from flyball.cli.output import console
 
     out = console()
     score = "" if decided.score is None else f" ({decided.score:.3f})"

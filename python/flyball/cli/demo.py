@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from flyball.cli.option import option
+from flyball.cli.output import console
+from flyball.cli.progress import progress_on
 from flyball.errors import needing
 
 if TYPE_CHECKING:
@@ -24,15 +26,13 @@ _BETTER = "FastAPI, the better of def and async def"
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=0.5, max=600, help="Length of each measurement, in seconds.")] = 3.0,
-    keep: Annotated[bool, typer.Option(help="Keep the server running afterwards, until Ctrl-C.")] = False,
+    seconds: Annotated[float, option("Length of each measurement, in seconds.", min=0.5, max=600)] = 3.0,
+    keep: Annotated[bool, option("Keep the server running afterwards, until Ctrl-C.")] = False,
 ) -> None:
     """Train, convert, serve, load-test and compare a model, in about a minute."""
-    from flyball.cli.output import console
-
     out = console()
     with needing("the demo needs more packages", extra="demo"):
-        import fastapi  # noqa: F401 - the extra is asked for before anything is trained
+        import fastapi  # noqa: F401 - a missing extra is reported before anything is trained
         import lightgbm  # noqa: F401
         import onnxmltools  # noqa: F401
         import uvicorn  # noqa: F401
@@ -65,10 +65,6 @@ def _prepared(out: Console) -> tuple[Path, bytes]:
 
 
 def _measured(out: Console, model: Path, payloads: bytes, seconds: float) -> list[Row]:
-    from dataclasses import replace
-
-    from flyball.cli.progress import progress_on
-
     with progress_on(out) as progress:
         serve = [sys.executable, "-m", "flyball", "serve", f"{_MODEL}={model}", "--listen", "127.0.0.1:0"]
         peer = [sys.executable, "-m", "flyball.bench.peers.fastapi_peer", f"{_MODEL}={model}", "--style"]
@@ -178,10 +174,7 @@ def _command() -> str:
 
 
 def _keep(out: Console, model: Path) -> None:
-    """Replace this process by `flyball serve`, for its signals and exit code."""
-    import os
+    from flyball.cli.serve import become_serve
 
     out.print("\nThe server keeps running; Ctrl-C ends it.")
-    sys.stdout.flush()
-    command = [sys.executable, "-m", "flyball", "serve", f"{_MODEL}={model}"]
-    os.execv(sys.executable, command)  # noqa: S606 - no shell
+    become_serve(f"{_MODEL}={model}")

@@ -8,17 +8,17 @@ from typing import Annotated
 
 import typer
 
+from flyball.cli.option import AsJson, option
+from flyball.cli.output import console, print_json
 from flyball.cli.tuning import Finding, tuning
 from flyball.errors import FlyballError
 
 
 def doctor(
-    ort_path: Annotated[bool, typer.Option("--ort-path", help="Print only the path of the ONNX Runtime library.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    ort_path: Annotated[bool, option("Print only the path of the ONNX Runtime library.", "--ort-path")] = False,
+    json: AsJson = False,
 ) -> None:
     """Check this machine: cores, memory, ONNX Runtime, permissions and tail-latency settings, with a fix for each."""
-    from flyball.cli.output import console, print_json
-
     if ort_path:
         from flyball.native.boundary import ort_library
 

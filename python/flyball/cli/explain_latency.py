@@ -5,28 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from rich.markup import escape
+from rich.table import Table
+
+from flyball.cli.option import argument, option
+from flyball.cli.output import console, counted, print_json
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from flyball.models.profile import Explanation, OperatorLine
 
 
 def explain_latency(
-    model: Annotated[Path, typer.Argument(metavar="MODEL.onnx", help="The model file.")],
-    rows: Annotated[int, typer.Option(min=1, max=65_536, help="Rows per run.")] = 1,
+    model: Annotated[Path, argument("The model file.", metavar="MODEL.onnx")],
+    rows: Annotated[int, option("Rows per run.", min=1, max=65_536)] = 1,
     data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="ROWS", help="Real rows: .csv, .parquet or .jsonl; by default random ones.", show_default=False
-        ),
+        Path | None, option("Real rows: .csv, .parquet or .jsonl; by default random ones.", metavar="ROWS")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, max=1000, help="Number of operators to show, slowest first.")] = 12,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write a plot, as .png or .svg.", show_default=False)
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, with every operator.")] = False,
+    top: Annotated[int, option("Number of operators to show, slowest first.", min=1, max=1000)] = 12,
+    plot: Annotated[Path | None, option("Also write a plot, as .png or .svg.", metavar="FILE")] = None,
+    json: Annotated[bool, option("Print JSON, with every operator.", "--json")] = False,
 ) -> None:
     """Show where the time of a model's run goes, and what to try next.
 
@@ -41,7 +38,6 @@ def explain_latency(
 
     Trees, text operators and loops have no floor, because their work depends on the values: use real rows, --data.
     """
-    from flyball.cli.output import print_json
     from flyball.models.profile import explain
 
     if plot is not None:
@@ -60,10 +56,7 @@ def explain_latency(
 
 
 def _show(found: Explanation, model: Path, top: int) -> None:
-    from rich.markup import escape
-
     from flyball.bench.table import latency, percent, size
-    from flyball.cli.output import console, counted
 
     out = console()
     figures = f"{counted(found.rows, 'row')}   p50 {latency(found.p50_us)}   p99 {latency(found.p99_us)}"
@@ -92,8 +85,6 @@ def _show(found: Explanation, model: Path, top: int) -> None:
 
 
 def _operators(found: Explanation, top: int) -> Table:
-    from rich.table import Table
-
     table = Table(box=None, pad_edge=False, header_style="bold")
     for head in ("operator", "node"):
         table.add_column(head, no_wrap=True)
@@ -106,8 +97,6 @@ def _operators(found: Explanation, top: int) -> Table:
 
 
 def _cells(line: OperatorLine) -> list[str]:
-    from rich.markup import escape
-
     from flyball.bench.table import latency, percent, size
     from flyball.models.profile.profiler_overhead import RESOLUTION_US
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import console, printed_as_json
+from flyball.cli.progress import progress_on
 from flyball.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -18,39 +21,25 @@ if TYPE_CHECKING:
 
 features = typer.Typer(name="features", help="Fill feature stores, and look up records.", no_args_is_help=True)
 
-_Set = Annotated[str, typer.Option("--set", metavar="NAME", help="The set of records, such as cards.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_Set = Annotated[str, option("The set of records, such as cards.", "--set", metavar="NAME")]
 
 
 @features.command()
 def push(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Rows: .parquet, .csv or .jsonl.")],
+    file: Annotated[Path, argument("Rows: .parquet, .csv or .jsonl.", metavar="FILE")],
     set_name: _Set,
-    key: Annotated[str, typer.Option(metavar="COLUMN", help="The key column.")],
-    to: Annotated[
-        str | None, typer.Option(metavar="STORE", help="redis://HOST:PORT, or a .redb file.", show_default=False)
-    ] = None,
-    to_env: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The environment variable with the store's address.", show_default=False),
-    ] = None,
-    columns: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="The columns to write; by default all but the key.", show_default=False),
-    ] = None,
-    expire_s: Annotated[
-        int | None,
-        typer.Option(min=1, help="Redis only: seconds until a record expires; by default never.", show_default=False),
-    ] = None,
-    json: _Json = False,
+    key: Annotated[str, option("The key column.", metavar="COLUMN")],
+    to: Annotated[str | None, option("redis://HOST:PORT, or a .redb file.", metavar="STORE")] = None,
+    to_env: Annotated[str | None, option("The environment variable with the store's address.", metavar="NAME")] = None,
+    columns: Annotated[str | None, option("The columns to write; by default all but the key.", metavar="A,B")] = None,
+    expire_s: Annotated[int | None, option("Redis only: seconds until a record expires; by default never.", min=1)] = None,
+    json: AsJson = False,
 ) -> None:
     """Write one record for each row of a file.
 
     In Redis, records are replaced one by one, and none is removed. In a .redb file, the whole set is replaced once all
     rows are written; running servers pick it up.
     """
-    from flyball.cli.output import console, print_json
-    from flyball.cli.progress import progress_on
     from flyball.feature_store.push import push as push_rows
 
     target = _target(to, to_env, "--to")
@@ -69,38 +58,24 @@ def push(
             progress=lambda done, total: step.update(done / total, f"{done:,} of {total:,}"),
         )
         step.end(f"{pushed.rows:,} rows in {time.monotonic() - began:.1f} s")
-    if json:
-        print_json({"to": str(target), "set": set_name, "rows": pushed.rows, "bytes": pushed.bytes})
+    if printed_as_json({"to": str(target), "set": set_name, "rows": pushed.rows, "bytes": pushed.bytes}, json):
         return
     console().print(f"{pushed.rows:,} records, {pushed.bytes:,} bytes: set {set_name} of {target}", markup=False)
 
 
 @features.command()
 def backfill(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The decision's YAML file.")],
-    data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Past events: .parquet, .csv or .jsonl.", show_default=False)
-    ] = None,
-    time_column: Annotated[
-        str | None,
-        typer.Option("--time", metavar="COLUMN", help="The time column; by default event_time.", show_default=False),
-    ] = None,
-    journal: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Read past events from this journal instead.", show_default=False)
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option("--from", metavar="TIME", help="Start: 2026-03-01T12:00Z, or 2h ago as 2h.", show_default=False),
-    ] = None,
-    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="End, exclusive.", show_default=False)] = None,
-    kek: Annotated[
-        str | None, typer.Option("--kek", metavar="SOURCE", help="Key that decrypts personal values.", show_default=False)
-    ] = None,
+    spec: Annotated[Path, argument("The decision's YAML file.", metavar="SPEC")],
+    data: Annotated[Path | None, option("Past events: .parquet, .csv or .jsonl.", metavar="FILE")] = None,
+    time_column: Annotated[str | None, option("The time column; by default event_time.", "--time", metavar="COLUMN")] = None,
+    journal: Annotated[Path | None, option("Read past events from this journal instead.", metavar="FOLDER")] = None,
+    since: Annotated[str | None, option("Start: 2026-03-01T12:00Z, or 2h ago as 2h.", "--from", metavar="TIME")] = None,
+    until: Annotated[str | None, option("End, exclusive.", "--to", metavar="TIME")] = None,
+    kek: Annotated[str | None, option("Key that decrypts personal values.", "--kek", metavar="SOURCE")] = None,
     features_folder: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The server's features folder; stop the server first.", show_default=False),
+        Path | None, option("The server's features folder; stop the server first.", metavar="DIR")
     ] = None,
-    json: _Json = False,
+    json: AsJson = False,
 ) -> None:
     """Fill the windows of a decision from past events, so that they are warm when its server starts.
 
@@ -111,8 +86,6 @@ def backfill(
     """
     from collections import Counter
 
-    from flyball.cli.output import console, print_json
-    from flyball.cli.progress import progress_on
     from flyball.decision.backfill import WindowsToFill, events_of_rows
     from flyball.decision.decision import Decision
 
@@ -131,16 +104,13 @@ def backfill(
             events, features_folder, lambda done, total: step.update(done / total, f"{done:,} of {total:,}")
         )
         step.end(f"{filled.events:,} events")
-    if json:
-        print_json({
-            "decision": windows.decision, "windows": filled.windows, "events": filled.events,
-            "without_key": filled.without_key, "left_out": dict(left_out), "from": _moment(filled.first_ms),
-            "to": _moment(filled.last_ms),
-        })  # fmt: skip
+    first, last = _moment(filled.first_ms), _moment(filled.last_ms)
+    counts = {"windows": filled.windows, "events": filled.events, "without_key": filled.without_key}
+    period = {"from": first, "to": last}
+    if printed_as_json({"decision": windows.decision, **counts, "left_out": left_out, **period}, json):
         return
     out = console()
-    period = f"{_moment(filled.first_ms)} to {_moment(filled.last_ms)}"
-    out.print(f"{filled.events:,} events, {period}: {', '.join(filled.windows)}", markup=False)
+    out.print(f"{filled.events:,} events, {first} to {last}: {', '.join(filled.windows)}", markup=False)
     if filled.without_key:
         out.print(f"{filled.without_key:,} rows have no key and were not counted", markup=False)
     for why, count in left_out.items():
@@ -149,29 +119,22 @@ def backfill(
 
 @features.command()
 def get(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="The record's key.")],
+    key: Annotated[str, argument("The record's key.", metavar="KEY")],
     set_name: _Set,
-    source: Annotated[
-        str | None, typer.Option("--from", metavar="STORE", help="redis://HOST:PORT, or a .redb file.", show_default=False)
-    ] = None,
+    source: Annotated[str | None, option("redis://HOST:PORT, or a .redb file.", "--from", metavar="STORE")] = None,
     source_env: Annotated[
-        str | None,
-        typer.Option(
-            "--from-env", metavar="NAME", help="The environment variable with the store's address.", show_default=False
-        ),
+        str | None, option("The environment variable with the store's address.", "--from-env", metavar="NAME")
     ] = None,
-    json: _Json = False,
+    json: AsJson = False,
 ) -> None:
     """Show one record as a decision would read it."""
-    from flyball.cli.output import console, print_json
     from flyball.feature_store.target import get as get_record
 
     target = _target(source, source_env, "--from")
     record = get_record(target, set_name, key)
     if record is None:
         raise NotFoundError(f"set {set_name} of {target} has no key {key!r}", code="key_not_found")
-    if json:
-        print_json(record)
+    if printed_as_json(record, json):
         return
     out = console()
     for name, value in record["fields"].items():

@@ -7,22 +7,22 @@ from typing import Annotated, Any
 
 import typer
 
+from flyball.cli.option import argument, option
+from flyball.cli.output import printed_as_json
+
 
 def fit(
-    decision: Annotated[Path, typer.Argument(metavar="SPEC", help="The decision's YAML file.")],
-    data: Annotated[Path, typer.Option(help="Rows to learn from: .parquet, .csv or .jsonl.")],
-    target: Annotated[str | None, typer.Option(help="The target column, for target encoding.", show_default=False)] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="The file to write; by default the decision's fitted.", show_default=False)
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Also print the result as JSON.")] = False,
+    decision: Annotated[Path, argument("The decision's YAML file.", metavar="SPEC")],
+    data: Annotated[Path, option("Rows to learn from: .parquet, .csv or .jsonl.")],
+    target: Annotated[str | None, option("The target column, for target encoding.")] = None,
+    out: Annotated[Path | None, option("The file to write; by default the decision's fitted.")] = None,
+    json: Annotated[bool, option("Also print the result as JSON.", "--json")] = False,
 ) -> None:
     """Learn the open parameters of a decision's transforms from rows.
 
     Rows also need the decision's features: one column for each looked-up value or window, under its name. Computed
     features are computed as servers do; a column that contradicts them is refused.
     """
-    from flyball.cli.output import print_json
     from flyball.decision.spec.read import read_spec
     from flyball.decision.training.training_rows import fit_spec
 
@@ -30,8 +30,7 @@ def fit(
     fitted = fit_spec(spec, decision.parent, origin, data, target=target)
     path = out or decision.parent / (spec.fitted or f"{spec.decision}.fitted.json")
     fitted.write(path)
-    if json:
-        print_json({"path": str(path), "rows": fitted.rows, "transforms": fitted.transforms})
+    if printed_as_json({"path": str(path), "rows": fitted.rows, "transforms": fitted.transforms}, json):
         return
     typer.echo(f"{path}   {len(fitted.transforms)} transforms fitted on {fitted.rows:,} rows")
     for one in fitted.transforms:

@@ -8,13 +8,17 @@ from __future__ import annotations
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flyball.cli.listen_options import Listen
-from flyball.cli.registry.card_options import Owner, Purpose, Tier, card_of
-from flyball.cli.registry.options import WHERE, As, AsJson, Reason, Where, actor, behind_http, opened
+from flyball.cli.option import AsJson, argument, option, with_options
+from flyball.cli.output import printed_as_json
+from flyball.cli.registry.card_options import CARD_OPTIONS, card_of
+from flyball.cli.registry.options import WHERE, As, Reason, Where, actor, behind_http, opened
+from flyball.cli.registry.text import next_step, say, short, size, waits_for
+from flyball.cli.repository import show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,34 +30,24 @@ if TYPE_CHECKING:
 imports = typer.Typer(no_args_is_help=True, help="Import models from MLflow or from a Triton model repository.")
 
 _Serve = Annotated[
-    bool,
-    typer.Option("--serve", help="Then serve it from here, unsigned, to try it; creates a registry if there is none."),
+    bool, option("Then serve it from here, unsigned, to try it; creates a registry if there is none.", "--serve")
 ]
-_Named = Annotated[
-    str | None,
-    typer.Option(
-        "--name", metavar="NAME", help="Its name in the registry; by default its name in MLflow.", show_default=False
-    ),
-]
+_Named = Annotated[str | None, option("Its name in the registry; by default its name in MLflow.", "--name", metavar="NAME")]
 
 
 @imports.command()
+@with_options(CARD_OPTIONS)
 def mlflow(
-    uri: Annotated[str, typer.Argument(metavar="URI", help="models:/NAME/3 or models:/NAME@ALIAS.", show_default=False)],
-    tracking: Annotated[
-        str | None,
-        typer.Option(metavar="URL", envvar="MLFLOW_TRACKING_URI", help="The MLflow server.", show_default=False),
-    ] = None,
+    uri: Annotated[str, argument("models:/NAME/3 or models:/NAME@ALIAS.", metavar="URI")],
+    tracking: Annotated[str | None, option("The MLflow server.", metavar="URL", envvar="MLFLOW_TRACKING_URI")] = None,
     name: _Named = None,
-    owner: Owner = None,
-    purpose: Purpose = None,
-    tier: Tier = None,
     reason: Reason = "",
     author: As = None,
     registry: Where = WHERE,
     serve: _Serve = False,
     listen: Listen = None,
     json: AsJson = False,
+    **card: Any,
 ) -> None:
     """Import one version of a model from an MLflow server: its ONNX file, weights, and its run's lineage.
 
@@ -65,7 +59,6 @@ def mlflow(
 
     with _open_or_create(registry, create=serve) as home, tempfile.TemporaryDirectory(prefix="flyball-mlflow-") as scratch:
         found = fetch(uri, Path(scratch), tracking=tracking)
-        card = {"owner": owner, "purpose": purpose, "tier": tier}
         imported = _register([found], home, card, author=author, name=name, reason=reason)
     _report(imported, [found], json=json)
     if serve:
@@ -73,22 +66,17 @@ def mlflow(
 
 
 @imports.command()
+@with_options(CARD_OPTIONS)
 def triton(
-    repository: Annotated[
-        Path, typer.Argument(metavar="DIR", help="The repository: one directory per model.", show_default=False)
-    ],
-    model: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Only this model; by default all.", show_default=False)
-    ] = None,
-    owner: Owner = None,
-    purpose: Purpose = None,
-    tier: Tier = None,
+    repository: Annotated[Path, argument("The repository: one directory per model.", metavar="DIR")],
+    model: Annotated[str | None, option("Only this model; by default all.", metavar="MODEL")] = None,
     reason: Reason = "",
     author: As = None,
     registry: Where = WHERE,
     serve: _Serve = False,
     listen: Listen = None,
     json: AsJson = False,
+    **card: Any,
 ) -> None:
     """Import the models of a Triton model repository: every version that Triton would serve, oldest first.
 
@@ -97,12 +85,9 @@ def triton(
     from flyball.registry.imports.triton import find
 
     found, report = find(repository, model)
-    card = {"owner": owner, "purpose": purpose, "tier": tier}
     with _open_or_create(registry, create=serve) as home:
         imported = _register(found, home, card, author=author, name=None, reason=reason)
     if not json:
-        from flyball.cli.repository import show
-
         show(report)
     _report(imported, found, json=json)
     if serve:
@@ -131,11 +116,7 @@ def _register(
 
 
 def _report(imported: Sequence[VersionDetail], found: Sequence[Found], *, json: bool) -> None:
-    from flyball.cli.output import print_json
-    from flyball.cli.registry.text import next_step, say, short, size, waits_for
-
-    if json:
-        print_json({"imported": [version.model_dump(mode="json") for version in imported]})
+    if printed_as_json({"imported": imported}, json):
         return
     for version, one in zip(imported, found, strict=True):
         total = sum(file.size for file in version.files)

@@ -8,23 +8,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from rich.markup import escape
+from rich.table import Table
 
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import console, printed_as_json
 from flyball.cli.printable import printable
-from flyball.cli.repository import ModelRepository
+from flyball.cli.repository import ModelRepository, show
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from flyball.native.model_documents import Inspection, TensorSpec
 
 
 def inspect(
-    model: Annotated[Path | None, typer.Argument(metavar="MODEL.onnx", help="The model file.", show_default=False)] = None,
+    model: Annotated[Path | None, argument("The model file.", metavar="MODEL.onnx")] = None,
     model_repository: ModelRepository = None,
-    rows_max: Annotated[int, typer.Option(min=1, max=1024, help="Largest batch to probe and measure.")] = 64,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    rows_max: Annotated[int, option("Largest batch to probe and measure.", min=1, max=1024)] = 64,
+    json: AsJson = False,
 ) -> None:
     """Show a model's signature, whether its requests can be batched, and its latency by batch size."""
     if model is not None and model_repository is None:
@@ -39,15 +40,11 @@ def inspect(
 
 
 def _inspect_model(model: Path, rows_max: int, json: bool) -> None:
-    from flyball.cli.output import console, print_json
     from flyball.native.models import inspect as inspect_model
 
     found = inspect_model(model, rows_max)
-    if json:
-        print_json(found.model_dump())
+    if printed_as_json(found, json):
         return
-    from rich.markup import escape
-
     from flyball.bench.table import size
 
     out = console()
@@ -65,27 +62,17 @@ def _inspect_model(model: Path, rows_max: int, json: bool) -> None:
 
 
 def _inspect_repository(repository: Path, json: bool) -> None:
-    from flyball.cli.output import console, print_json
-    from flyball.cli.repository import show
     from flyball.triton.compile import read_repository
 
     report = read_repository(repository).report
-    if json:
-        print_json(report.document())
+    if printed_as_json(report.document(), json):
         return
-    from rich.markup import escape
-
     show(report)
     console().print(f"\nNext:  flyball serve --model-repository {escape(str(repository))}", style="dim")
 
 
 def _signature(found: Inspection) -> Table:
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for head in ("", "name", "datatype", "shape"):
-        table.add_column(head)
+    table = Table("", "name", "datatype", "shape", box=None, pad_edge=False, header_style="bold")
     for role, specs in (("input", found.inputs), ("output", found.outputs)):
         for spec in specs:
             table.add_row(role, escape(printable(spec.name)), spec.datatype, escape(_shape(spec)))
@@ -97,8 +84,6 @@ def _shape(spec: TensorSpec) -> str:
 
 
 def _latencies(found: Inspection) -> Table:
-    from rich.table import Table
-
     from flyball.bench.table import latency
 
     table = Table(box=None, pad_edge=False, header_style="bold")

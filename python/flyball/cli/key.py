@@ -8,20 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import printed_as_json
 from flyball.errors import UsageError
 
 key = typer.Typer(name="key", help="Create keys that sign packages, releases and the trust policy.", no_args_is_help=True)
 
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 
 @key.command()
 def new(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The private key's file; the public key is written beside it.")
-    ],
-    curve: Annotated[str, typer.Option(help="P-256, P-384 or P-521.")] = "P-256",
-    json: _Json = False,
+    file: Annotated[Path, argument("The private key's file; the public key is written beside it.", metavar="FILE")],
+    curve: Annotated[str, option("P-256, P-384 or P-521.")] = "P-256",
+    json: AsJson = False,
 ) -> None:
     """Create a key pair: FILE, readable by its owner only, and the public key in a .pub file."""
     from flyball.signing import keys
@@ -34,8 +32,7 @@ def new(
     _write_new(file, keys.private_pem(made), 0o600)
     _write_new(public, keys.public_pem(made.public_key()), 0o644)
     shown = {"private": str(file), "public": str(public), **_described(made.public_key())}
-    if json:
-        _print_json(shown)
+    if printed_as_json(shown, json):
         return
     typer.echo(f"{file}   {shown['curve']}, private key, readable by its owner only\n{public}   {shown['hint']}")
     typer.echo(f"Next:  flyball trust add {public} --name NAME --role signer")
@@ -44,17 +41,16 @@ def new(
 
 @key.command()
 def show(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A private or public key, in PEM.")],
-    pem: Annotated[bool, typer.Option("--pem", help="Print the public key as PEM.")] = False,
-    json: _Json = False,
+    file: Annotated[Path, argument("A private or public key, in PEM.", metavar="FILE")],
+    pem: Annotated[bool, option("Print the public key as PEM.", "--pem")] = False,
+    json: AsJson = False,
 ) -> None:
     """Show a key's curve and its hint, which identifies it in signatures."""
     from flyball.signing import keys
 
     private = b"PRIVATE KEY-----" in file.read_bytes()[:65536]
     found = [keys.load_private(file).public_key()] if private else keys.load_publics(file)
-    if json:
-        _print_json([{**_described(one), "pem": keys.public_pem(one)} for one in found])
+    if printed_as_json([{**_described(one), "pem": keys.public_pem(one)} for one in found], json):
         return
     for one in found:
         shown = _described(one)
@@ -74,9 +70,3 @@ def _write_new(path: Path, text: str, mode: int) -> None:
         file.write(text)
         file.flush()
         os.fsync(descriptor)
-
-
-def _print_json(document: Any) -> None:
-    from flyball.cli.output import print_json
-
-    print_json(document)

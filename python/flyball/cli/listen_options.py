@@ -1,4 +1,4 @@
-"""Flags of `flyball serve` for listeners, callers, the journal and trust.
+"""Options of `flyball serve` for listeners, callers, the journal and trust, by their key in the server configuration.
 
 Only their names: limits and meaning are those of the settings in `flyball.documents.config`.
 """
@@ -7,58 +7,68 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from flyball.cli.option import option
 
-_FLAGS = {"cors_origins": "--cors-origin", "watch_snapshot": "--watch"}
+_LISTEN, _JOURNAL, _TRUST = "Listeners and callers", "Decision log", "Trust and deployments"
 
 
-_listen = partial(option, panel="Listeners and callers")
-_journal = partial(option, panel="Decision log")
-_trust = partial(option, panel="Trust and deployments")
+def _setting(panel: str, text: str, *flags: str, kind: Any = str, **settings: Any) -> Any:
+    return Annotated[kind | None, option(text, *flags, panel=panel, **settings)]
+
+
+_file = partial(_setting, kind=Path)
+_switch = partial(_setting, kind=bool)
+_several = partial(_setting, kind=list[str])
 
 Listen = Annotated[
     list[str] | None,
-    _listen("HOST:PORT, tls://HOST:PORT or unix:/PATH; may be repeated. By default 127.0.0.1:8080.", metavar="ADDRESS"),
-]
-TlsCert = Annotated[Path | None, _listen("PEM file of the server's certificate.")]
-TlsKey = Annotated[Path | None, _listen("PEM file of the server's private key.")]
-TlsClientCa = Annotated[Path | None, _listen("PEM file of CAs; clients must have a certificate from one of them.")]
-UnixMode = Annotated[str | None, _listen("File mode of unix: sockets; by default 0600.", metavar="OCTAL")]
-Callers = Annotated[Path | None, _listen("JSON file of callers (see flyball caller).")]
-AllowAnonymous = Annotated[bool, _listen("Serve unauthenticated callers, also from other machines.", "--allow-anonymous")]
-AllowModelControl = Annotated[bool, _listen("Let clients load and unload models.", "--allow-model-control")]
-AllowSharedMemory = Annotated[bool, _listen("Let clients pass tensors in shared memory.", "--allow-shared-memory")]
-CorsOrigin = Annotated[
-    list[str] | None, _listen("Allow web pages of this origin (CORS); may be repeated.", metavar="ORIGIN")
-]
-JournalFolder = Annotated[Path | None, _journal("Record decisions in this directory.")]
-JournalKey = Annotated[Path | None, _journal("File of the key that signs checkpoints; by default in the journal folder.")]
-JournalKek = Annotated[
-    str | None,
-    _journal(
-        "Key that encrypts personal data: file:PATH, env:NAME or command:ARGV; by default in the folder.", metavar="SOURCE"
+    option(
+        "HOST:PORT, tls://HOST:PORT or unix:/PATH; may be repeated. By default 127.0.0.1:8080.",
+        panel=_LISTEN,
+        metavar="ADDRESS",
     ),
 ]
-
-TrustRoot = Annotated[Path | None, _trust("PEM file of the public root keys that sign the trust policy.")]
-TrustPolicy = Annotated[Path | None, _trust("The signed trust policy (see flyball trust).")]
-StateFolder = Annotated[
-    Path | None,
-    _trust("Folder for anti-rollback state: older policies and snapshots are refused. By default beside the policy."),
-]
-Environment = Annotated[
-    str | None, _trust("The server's environment; releases for others are refused. By default production.", metavar="NAME")
-]
-Unsigned = Annotated[
-    str | None,
-    _trust("Whether to serve unsigned deployments. By default refuse for a snapshot, else allow.", metavar="allow|refuse"),
-]
-PreviousKept = Annotated[
-    int | None, _trust("Replaced deployments of each name to keep loaded, for rollback; by default 1.", metavar="N")
-]
-Watch = Annotated[bool, _trust("Reload the snapshot whenever its index changes.", "--watch")]
+SERVER_OPTIONS: dict[str, Any] = {
+    "listen": Listen,
+    "tls_cert": _file(_LISTEN, "PEM file of the server's certificate."),
+    "tls_key": _file(_LISTEN, "PEM file of the server's private key."),
+    "tls_client_ca": _file(_LISTEN, "PEM file of CAs; clients must have a certificate from one of them."),
+    "unix_mode": _setting(_LISTEN, "File mode of unix: sockets; by default 0600.", metavar="OCTAL"),
+    "callers": _file(_LISTEN, "JSON file of callers (see flyball caller)."),
+    "allow_anonymous": _switch(_LISTEN, "Serve unauthenticated callers, also from other machines.", "--allow-anonymous"),
+    "allow_model_control": _switch(_LISTEN, "Let clients load and unload models.", "--allow-model-control"),
+    "allow_shared_memory": _switch(_LISTEN, "Let clients pass tensors in shared memory.", "--allow-shared-memory"),
+    "cors_origins": _several(
+        _LISTEN, "Allow web pages of this origin (CORS); may be repeated.", "--cors-origin", metavar="ORIGIN"
+    ),
+    "journal_folder": _file(_JOURNAL, "Record decisions in this directory."),
+    "journal_key": _file(_JOURNAL, "File of the key that signs checkpoints; by default in the journal folder."),
+    "journal_kek": _setting(
+        _JOURNAL,
+        "Key that encrypts personal data: file:PATH, env:NAME or command:ARGV; by default in the folder.",
+        metavar="SOURCE",
+    ),
+    "trust_root": _file(_TRUST, "PEM file of the public root keys that sign the trust policy."),
+    "trust_policy": _file(_TRUST, "The signed trust policy (see flyball trust)."),
+    "state_folder": _file(
+        _TRUST, "Folder for anti-rollback state: older policies and snapshots are refused. By default beside the policy."
+    ),
+    "environment": _setting(
+        _TRUST, "The server's environment; releases for others are refused. By default production.", metavar="NAME"
+    ),
+    "unsigned": _setting(
+        _TRUST,
+        "Whether to serve unsigned deployments. By default refuse for a snapshot, else allow.",
+        metavar="allow|refuse",
+    ),
+    "previous_kept": _setting(
+        _TRUST, "Replaced deployments of each name to keep loaded, for rollback; by default 1.", kind=int, metavar="N"
+    ),
+    "watch_snapshot": _switch(_TRUST, "Reload the snapshot whenever its index changes.", "--watch"),
+}
+_FLAGS = {"cors_origins": "--cors-origin", "watch_snapshot": "--watch"}
 
 
 def flag_of(path: str) -> str:

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flyball.cli.repository import show_or_log
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
@@ -86,7 +87,6 @@ def _refuse_terms(terms: Terms | None, source: str) -> None:
 
 
 def _repository(repository: Path, terms: Terms | None) -> Source:
-    from flyball.cli.repository import show_or_log
     from flyball.triton.live import LiveRepository
 
     live = LiveRepository(repository, terms)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from flyball.cli.finite import finite
+from flyball.cli.option import AsJson, argument, finite, option
+from flyball.cli.output import console, printed_as_json
+from flyball.cli.progress import progress_on
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,42 +19,25 @@ _BUDGETS = {"p99": "p99_ms", "size": "size_mb", "memory": "memory_mb"}
 
 
 def optimize(
-    subject: Annotated[
-        Path, typer.Argument(metavar="MODEL.onnx|DECISION.yaml|DIR", help="The model or decision to optimize.")
-    ],
-    data: Annotated[
-        Path, typer.Option(metavar="ROWS", help="Rows as callers send them: .csv, .parquet, .jsonl, or .npz of tensors.")
-    ],
-    labels: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The label column, for the accuracy gate.", show_default=False)
-    ] = None,
-    segments: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of segments; none may get worse.", show_default=False)
-    ] = None,
-    budget: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=MAX", help="p99=MS, size=MB or memory=MB; may be repeated.", show_default=False),
-    ] = None,
+    subject: Annotated[Path, argument("The model or decision to optimize.", metavar="MODEL.onnx|DECISION.yaml|DIR")],
+    data: Annotated[Path, option("Rows as callers send them: .csv, .parquet, .jsonl, or .npz of tensors.", metavar="ROWS")],
+    labels: Annotated[str | None, option("The label column, for the accuracy gate.", metavar="COLUMN")] = None,
+    segments: Annotated[str | None, option("Column of segments; none may get worse.", metavar="COLUMN")] = None,
+    budget: Annotated[list[str] | None, option("p99=MS, size=MB or memory=MB; may be repeated.", metavar="NAME=MAX")] = None,
     threshold: Annotated[
-        list[float] | None,
-        typer.Option(callback=finite, help="A decision threshold; a decision's bands are known.", show_default=False),
+        list[float] | None, option("A decision threshold; a decision's bands are known.", callback=finite)
     ] = None,
-    output: Annotated[
-        str | None,
-        typer.Option(metavar="NAME[ELEMENT]", help="The model's score, such as probabilities[1].", show_default=False),
-    ] = None,
-    bound: Annotated[float, typer.Option(min=0.0, callback=finite, help="Answers that differ by no more are equal.")] = 1e-5,
+    output: Annotated[str | None, option("The model's score, such as probabilities[1].", metavar="NAME[ELEMENT]")] = None,
+    bound: Annotated[float, option("Answers that differ by no more are equal.", min=0.0, callback=finite)] = 1e-5,
     flips_max: Annotated[
-        float, typer.Option(min=0.0, max=1.0, callback=finite, help="Maximum share of rows with another decision.")
+        float, option("Maximum share of rows with another decision.", min=0.0, max=1.0, callback=finite)
     ] = 0.01,
-    work: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Directory of the run; by default NAME.optimize.", show_default=False)
-    ] = None,
+    work: Annotated[Path | None, option("Directory of the run; by default NAME.optimize.", metavar="DIR")] = None,
     seconds: Annotated[
-        float, typer.Option(min=0.5, max=600.0, help="Length of each served window, in seconds; sets the length of the run.")
+        float, option("Length of each served window, in seconds; sets the length of the run.", min=0.5, max=600.0)
     ] = 5.0,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Start over; ignore the results of an earlier run.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    fresh: Annotated[bool, option("Start over; ignore the results of an earlier run.", "--fresh")] = False,
+    json: AsJson = False,
 ) -> None:
     """Make a model faster without changing what it decides.
 
@@ -66,8 +49,6 @@ def optimize(
 
         flyball optimize cnn.onnx --data images.npz --labels label
     """
-    from flyball.cli.output import console, print_json
-    from flyball.cli.progress import progress_on
     from flyball.models.equivalence.gate import Bars
     from flyball.models.optimize.all_steps import optimise
     from flyball.models.optimize.rows import read_rows
@@ -82,8 +63,7 @@ def optimize(
     run = Run(found, rows, folder, _budget(budget or [], found), Bars(flips=flips_max), bound, seconds)
     with progress_on(console(stderr=True)) as progress:
         result = optimise(run, progress, fresh=fresh)
-    if json:
-        print_json(result.document)
+    if printed_as_json(result.document, json):
         return
     if result.reused:
         console(stderr=True).print(f"reused from an earlier run: {', '.join(result.reused)}", markup=False)
@@ -112,7 +92,6 @@ def _show(result: Result) -> None:
     from rich.table import Table
 
     from flyball.bench.table import latency, percent, size
-    from flyball.cli.output import console
 
     out = console()
     table = Table("candidate", "p50", "p99", "size", "memory", "loss", "flips", "may serve", box=None, pad_edge=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from flyball.cli.printable import printable, printable_lines, unescaped
@@ -55,8 +56,19 @@ def _one_line(printed: Any) -> Any:
 
 
 def print_json(document: Any) -> None:
-    """One JSON document on stdout."""
-    sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    """Print one JSON document on stdout; models and dataclasses in it become objects."""
+    sys.stdout.write(json.dumps(document, indent=2, default=_plain) + "\n")
+
+
+def printed_as_json(document: Any, as_json: bool) -> bool:
+    """Print the document if `as_json`; return whether it was printed."""
+    if as_json:
+        print_json(document)
+    return as_json
+
+
+def _plain(part: Any) -> Any:
+    return asdict(part) if is_dataclass(part) and not isinstance(part, type) else part.model_dump(mode="json")
 
 
 def counted(number: int, thing: str) -> str:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from flyball.cli.check import serve_command, show_warnings, warning_document
+from flyball.cli.option import AsJson, argument
+from flyball.cli.output import console, print_json
 
 
 def plan(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A decision, in YAML.")],
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    file: Annotated[Path, argument("A decision, in YAML.", metavar="FILE")],
+    json: AsJson = False,
 ) -> None:
     """Show the compiled stages of a decision, in the order in which a request passes them."""
     from rich.text import Text
 
-    from flyball.cli.check import serve_command, show_warnings, warning_document
-    from flyball.cli.output import console, print_json
     from flyball.decision.decision import Decision
 
     decision = Decision.load(file)

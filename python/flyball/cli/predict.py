@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from flyball.cli.option import argument, option
+from flyball.cli.output import console, print_json
 from flyball.errors import DeadlineError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -19,21 +19,18 @@ _ROWS_MAX = 50
 
 
 def predict(
-    model: Annotated[str, typer.Argument(help="The model's name on the server.")],
-    file: Annotated[str, typer.Argument(metavar="[FILE|-]", help="JSON or CSV; - for stdin.")] = "-",
-    url: Annotated[str, typer.Option(help="The server: http:// or grpc://.")] = "http://127.0.0.1:8080",
-    version: Annotated[
-        str | None, typer.Option(help="The model's version; by default the server's choice.", show_default=False)
-    ] = None,
-    deadline_ms: Annotated[float, typer.Option(min=1, help="Deadline of the request, in ms.")] = 10_000,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON: an object of output names to nested lists.")] = False,
+    model: Annotated[str, argument("The model's name on the server.")],
+    file: Annotated[str, argument("JSON or CSV; - for stdin.", metavar="[FILE|-]")] = "-",
+    url: Annotated[str, option("The server: http:// or grpc://.")] = "http://127.0.0.1:8080",
+    version: Annotated[str | None, option("The model's version; by default the server's choice.")] = None,
+    deadline_ms: Annotated[float, option("Deadline of the request, in ms.", min=1)] = 10_000,
+    json: Annotated[bool, option("Print JSON: an object of output names to nested lists.", "--json")] = False,
 ) -> None:
     """Get predictions from a running server.
 
     The input is a V2 request ({"inputs": [...]}), an object of input name to nested lists, a bare list for a model with
     one input, or CSV with a header line: columns named after the inputs, or the columns of the only input.
     """
-    from flyball.cli.output import console, print_json
     from flyball.cli.rows import read_inputs
     from flyball.client import Client
 

@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from flyball.cli.option import option
 from flyball.cli.output import console
 from flyball.documents.log import log
 
@@ -19,10 +18,7 @@ if TYPE_CHECKING:
 
     from flyball.triton.report import ModelReport, RepositoryReport
 
-ModelRepository = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Serve a model repository in Triton's layout instead.", show_default=False),
-]
+ModelRepository = Annotated[Path | None, option("Serve a model repository in Triton's layout instead.", metavar="DIR")]
 
 
 def show(report: RepositoryReport, *, stderr: bool = False) -> None:

@@ -6,31 +6,27 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from flyball.cli.option import AsJson, option
+from flyball.cli.output import console, printed_as_json
+from flyball.cli.progress import progress_on
 
 if TYPE_CHECKING:
     from flyball.decision.score.score import Scored
 
 
 def score(
-    decision: Annotated[Path, typer.Option(metavar="FILE", help="The decision, in YAML.")],
-    rows: Annotated[Path, typer.Option("--in", metavar="ROWS", help="Rows: .parquet, .csv or .jsonl.")],
-    out: Annotated[
-        Path, typer.Option(metavar="ROWS", help="Output file, the rows with their decisions: .parquet, .csv or .jsonl.")
-    ],
-    prefix: Annotated[str, typer.Option(help="Prefix of the new columns' names.")] = "",
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Reasons for every row, not only for adverse outcomes.")
-    ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    decision: Annotated[Path, option("The decision, in YAML.", metavar="FILE")],
+    rows: Annotated[Path, option("Rows: .parquet, .csv or .jsonl.", "--in", metavar="ROWS")],
+    out: Annotated[Path, option("Output file, the rows with their decisions: .parquet, .csv or .jsonl.", metavar="ROWS")],
+    prefix: Annotated[str, option("Prefix of the new columns' names.")] = "",
+    explain: Annotated[bool, option("Reasons for every row, not only for adverse outcomes.", "--explain")] = False,
+    json: AsJson = False,
 ) -> None:
     """Decide every row of a file, with the same answers as a server.
 
     Columns are named after the input's fields and features. Windows are never written. If a row cannot be decided, the
     column `fault` has the reason.
     """
-    from flyball.cli.output import console, print_json
-    from flyball.cli.progress import progress_on
     from flyball.decision.decision import Decision
     from flyball.decision.score.score import score_file
 
@@ -48,8 +44,7 @@ def score(
         )
         took_s = time.monotonic() - began
         step.end(f"{scored.rows:,} rows in {took_s:.1f} s")
-    if json:
-        print_json({"out": str(out), **_document(scored)})
+    if printed_as_json({"out": str(out), **_document(scored)}, json):
         return
     shown = console()
     for outcome, count in scored.outcomes.most_common():

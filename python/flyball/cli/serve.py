@@ -19,33 +19,12 @@ import typer
 
 from flyball.cli.compaction import CompactEvery, Keep, schedule_of
 from flyball.cli.follow import AdminListen, PublisherKey, RegistryHome, State, follower_of
-from flyball.cli.listen_options import (
-    AllowAnonymous,
-    AllowModelControl,
-    AllowSharedMemory,
-    Callers,
-    CorsOrigin,
-    Environment,
-    JournalFolder,
-    JournalKek,
-    JournalKey,
-    Listen,
-    PreviousKept,
-    StateFolder,
-    TlsCert,
-    TlsClientCa,
-    TlsKey,
-    TrustPolicy,
-    TrustRoot,
-    UnixMode,
-    Unsigned,
-    Watch,
-    flag_of,
-)
+from flyball.cli.listen_options import SERVER_OPTIONS, flag_of
 from flyball.cli.model_sources import source_of
+from flyball.cli.option import argument, option, with_options
 from flyball.cli.repository import ModelRepository
 from flyball.cli.signals import Signals
-from flyball.cli.terms import BatchRowsMax, BatchSize, BatchWindowMs, DeadlineMs, QueueWaitMsMax, terms_of
+from flyball.cli.terms import TERMS_OPTIONS, terms_of
 from flyball.documents.log import log
 from flyball.errors import FlyballError, ModelRefusedError, ServerFaultError, SnapshotRefusedError, UsageError
 
@@ -61,106 +40,54 @@ _DRAIN_POLL_S = 0.05
 _REFUSED_STOP_S = 5.0
 _INTERRUPTED = 130  # the exit code of shells after Ctrl-C
 
-_Snapshot = Annotated[
-    Path | None,
-    typer.Option(help="Serve a snapshot instead: its index file. SIGHUP reloads it.", show_default=False),
-]
 
-
+@with_options(SERVER_OPTIONS | TERMS_OPTIONS)
 def serve(
-    models: Annotated[
-        list[str] | None, typer.Argument(metavar="MODEL...", help="ONNX files, each PATH or NAME=PATH.", show_default=False)
-    ] = None,
-    snapshot: _Snapshot = None,
+    models: Annotated[list[str] | None, argument("ONNX files, each PATH or NAME=PATH.", metavar="MODEL...")] = None,
+    snapshot: Annotated[Path | None, option("Serve a snapshot instead: its index file. SIGHUP reloads it.")] = None,
     model_repository: ModelRepository = None,
     decision: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="A decision in YAML; may be repeated. SIGHUP reloads it.",
-            show_default=False,
-        ),
+        list[Path] | None, option("A decision in YAML; may be repeated. SIGHUP reloads it.", metavar="FILE")
     ] = None,
-    listen: Listen = None,
-    lanes: Annotated[int | None, typer.Option(help="Lanes; by default one per usable core.", show_default=False)] = None,
-    config: Annotated[Path | None, typer.Option(help="Server configuration file, in JSON.", show_default=False)] = None,
-    tls_cert: TlsCert = None,
-    tls_key: TlsKey = None,
-    tls_client_ca: TlsClientCa = None,
-    unix_mode: UnixMode = None,
-    callers: Callers = None,
-    allow_anonymous: AllowAnonymous = False,
-    allow_model_control: AllowModelControl = False,
-    allow_shared_memory: AllowSharedMemory = False,
-    cors_origin: CorsOrigin = None,
-    journal_folder: JournalFolder = None,
-    journal_key: JournalKey = None,
-    journal_kek: JournalKek = None,
-    trust_root: TrustRoot = None,
-    trust_policy: TrustPolicy = None,
-    state_folder: StateFolder = None,
-    environment: Environment = None,
-    unsigned: Unsigned = None,
-    previous_kept: PreviousKept = None,
-    watch: Watch = False,
+    lanes: Annotated[int | None, option("Lanes; by default one per usable core.")] = None,
+    config: Annotated[Path | None, option("Server configuration file, in JSON.")] = None,
     registry: RegistryHome = None,
     publisher_key: PublisherKey = None,
     state: State = None,
     admin_listen: AdminListen = None,
-    deadline_ms: DeadlineMs = None,
-    batch_rows_max: BatchRowsMax = None,
-    batch_size: BatchSize = None,
-    batch_window_ms: BatchWindowMs = None,
-    queue_wait_ms_max: QueueWaitMsMax = None,
     compact_every: CompactEvery = None,
     keep: Keep = None,
+    **flags: Any,
 ) -> None:
     """Serve ONNX models and decisions over HTTP and gRPC on one port, without configuration."""
-    flags = {
-        "listen": listen or None, "lanes": lanes, "tls_cert": _text(tls_cert), "tls_key": _text(tls_key),
-        "tls_client_ca": _text(tls_client_ca), "unix_mode": unix_mode, "callers": _text(callers),
-        "allow_anonymous": allow_anonymous or None, "allow_model_control": allow_model_control or None,
-        "allow_shared_memory": allow_shared_memory or None, "cors_origins": cors_origin or None,
-        "journal_folder": _text(journal_folder), "journal_key": _text(journal_key), "journal_kek": journal_kek,
-        "trust_root": _text(trust_root), "trust_policy": _text(trust_policy), "environment": environment,
-        "state_folder": _text(state_folder),
-        # Files named on the command line are meant to be served, signed or not.
-        "unsigned": unsigned or (None if snapshot or registry else "allow"), "watch_snapshot": watch or None,
-        "previous_kept": previous_kept,
-    }  # fmt: skip
-    follower = follower_of(registry, environment, publisher_key, state, trust_root, admin_listen=admin_listen)
-    settings = _settings(config, flags | (follower.settings if follower else {}))
-    terms = terms_of(
-        "serve", deadline_ms=deadline_ms, batch_rows_max=batch_rows_max, batch_size=batch_size,
-        batch_window_ms=batch_window_ms, queue_wait_ms_max=queue_wait_ms_max,
-    )  # fmt: skip
+    given = {key: str(value) if isinstance(value := flags.get(key), Path) else value for key in SERVER_OPTIONS}
+    # Files named on the command line are meant to be served, signed or not.
+    given |= {"lanes": lanes, "unsigned": given["unsigned"] or (None if snapshot or registry else "allow")}
+    where = (registry, given["environment"], publisher_key, state, flags.get("trust_root"))
+    follower = follower_of(*where, admin_listen=admin_listen)
+    settings = _settings(config, given | (follower.settings if follower else {}))
+    terms = terms_of("serve", flags)
     schedule = schedule_of(settings.journal_folder, compact_every, keep)
     source = source_of(models, snapshot, model_repository, terms, decision, follower)
-    _run(settings, source, schedule, models, decision)
-
-
-def _run(
-    settings: ServerConfig,
-    source: Source,
-    schedule: Schedule | None,
-    models: list[str] | None,
-    decisions: list[Path] | None,
-) -> None:
-    """Start the server with the source's first snapshot, and run it until a signal ends it."""
     bundle = source.read()
     signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     from flyball.native.server import Server
 
     server = Server(settings, bundle.to_bytes(), source.on_load if settings.allow_model_control else None)
     _stop_if_interrupted(server, signals)
-    inspections = _inspections(models, decisions, bundle)
-    if source.follower is None:
-        _refuse_if_not_served(server, inspections, must_all_serve=bool(models or decisions))
+    if follower is None:
+        _refuse_if_not_served(server, _inspections(models, decision, bundle), must_all_serve=bool(models or decision))
     else:
-        source.follower.begin(server)
+        follower.begin(server)
     sys.stdout.write(server.ready_line() + "\n")
     sys.stdout.flush()
     _until_signalled(server, source, schedule, signals)
+
+
+def become_serve(*arguments: str) -> None:
+    """Replace this process by `flyball serve`, for its signals and exit code."""
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "flyball", "serve", *arguments])  # noqa: S606 - no shell
 
 
 def _stop_if_interrupted(server: Server, signals: Signals) -> None:
@@ -171,17 +98,13 @@ def _stop_if_interrupted(server: Server, signals: Signals) -> None:
         raise typer.Exit(_INTERRUPTED)
 
 
-def _text(path: Path | None) -> str | None:
-    return None if path is None else str(path)
-
-
 def _settings(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
     from flyball.documents.config.server import ServerConfig, read_server_config
     from flyball.errors import Fault
     from flyball.native.checks import check_config
 
     written = (read_server_config(path) if path else ServerConfig()).model_dump()
-    written.update({key: value for key, value in flags.items() if value is not None})
+    written.update({key: value for key, value in flags.items() if value not in (None, [])})
     # The file was checked before, so every fault here is a flag's. An omitted flag is null in the file.
     faults = [
         Fault(flag_of(fault.path), fault.found, fault.allowed.removeprefix("null, or "))

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from flyball.cli.repository import ModelRepository
-from flyball.cli.terms import BatchRowsMax, BatchSize, BatchWindowMs, DeadlineMs, QueueWaitMsMax, terms_of
+from flyball.cli.option import AsJson, argument, option, with_options
+from flyball.cli.output import console, print_json
+from flyball.cli.repository import ModelRepository, show
+from flyball.cli.terms import TERMS_OPTIONS, terms_of
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,52 +19,35 @@ if TYPE_CHECKING:
     from flyball.triton.report import RepositoryReport
 
 
+@with_options(TERMS_OPTIONS)
 def snapshot(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Directory for index.json, deployments/ and models/.")],
-    models: Annotated[
-        list[str] | None, typer.Argument(metavar="MODEL...", help="ONNX files, each PATH or NAME=PATH.", show_default=False)
-    ] = None,
+    out: Annotated[Path, option("Directory for index.json, deployments/ and models/.", metavar="DIR")],
+    models: Annotated[list[str] | None, argument("ONNX files, each PATH or NAME=PATH.", metavar="MODEL...")] = None,
     model_repository: ModelRepository = None,
     decision: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="A decision in YAML, with its models; may be repeated.", show_default=False),
+        list[Path] | None, option("A decision in YAML, with its models; may be repeated.", metavar="FILE")
     ] = None,
-    generation: Annotated[int, typer.Option(min=1, help="The snapshot's number; must increase with each snapshot.")] = 1,
-    deadline_ms: DeadlineMs = None,
-    batch_rows_max: BatchRowsMax = None,
-    batch_size: BatchSize = None,
-    batch_window_ms: BatchWindowMs = None,
-    queue_wait_ms_max: QueueWaitMsMax = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    generation: Annotated[int, option("The snapshot's number; must increase with each snapshot.", min=1)] = 1,
+    json: AsJson = False,
+    **flags: Any,
 ) -> None:
     """Compile models to a snapshot on disk, with copies of their files: a folder to copy to where flyballd runs."""
-    from flyball.cli.output import console, print_json
-
     if bool(models or decision) == bool(model_repository):
         raise UsageError(
             "give either models and decisions, or a model repository",
             next_step="flyball snapshot MODEL.onnx --out DIR   or   --decision FILE   or   --model-repository DIR",
         )
-    terms = terms_of(
-        "snapshot",
-        deadline_ms=deadline_ms,
-        batch_rows_max=batch_rows_max,
-        batch_size=batch_size,
-        batch_window_ms=batch_window_ms,
-        queue_wait_ms_max=queue_wait_ms_max,
-    )
+    terms = terms_of("snapshot", flags)
     if decision:
         bundle, report = _packed_decisions(decision, models, out, generation, terms), None
     else:
         bundle, report = _packed(models, model_repository, out, generation, terms)
     index, entries = out / "index.json", bundle.parsed_index().deployments
     if json:
-        document = {"index": str(index), "deployments": [entry.model_dump() for entry in entries]}
+        document = {"index": str(index), "deployments": entries}
         print_json({**document, "repository": report.document()} if report else document)
         return
     if report:
-        from flyball.cli.repository import show
-
         show(report)
     from rich.markup import escape
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
+from flyball.cli.option import AsJson, argument, option, with_options
+from flyball.cli.output import console, counted, print_json
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
@@ -30,30 +32,24 @@ trust = typer.Typer(
 
 _File = Annotated[
     Path | None,
-    typer.Option(
-        "--file",
-        metavar="FILE",
-        help="The trust policy; by default the registry's, or trust.json without a registry.",
-        show_default=False,
-    ),
+    option("The trust policy; by default the registry's, or trust.json without a registry.", "--file", metavar="FILE"),
 ]
 _Registry = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "The registry whose policy to edit; by default .flyball/registry if it exists.",
         "--registry",
         metavar="HOME|URL",
         envvar="FLYBALL_REGISTRY",
-        help="The registry whose policy to edit; by default .flyball/registry if it exists.",
-        show_default=False,
     ),
 ]
 _RootKey = Annotated[
     list[Path] | None,
-    typer.Option(
-        "--root-key", metavar="FILE", help="A private root key, root.pem by default; if repeated, all of them sign."
-    ),
+    option("A private root key, root.pem by default; if repeated, all of them sign.", "--root-key", metavar="FILE"),
 ]
-_Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+_EDIT: dict[str, Any] = {"file": _File, "registry": _Registry, "root_key": _RootKey, "json": AsJson}
+"""The options of every edit of the policy."""
 _DEFAULT = Path("trust.json")
 _DEFAULT_ROOT = Path("root.pub")
 _ROOT = Path("root.pem")
@@ -65,8 +61,8 @@ def init(
     file: _File = None,
     registry: _Registry = None,
     root_key: _RootKey = None,
-    expires: Annotated[str | None, typer.Option(metavar="WHEN", help="Expiry: 90d, or a time. Never by default.")] = None,
-    json: _Json = False,
+    expires: Annotated[str | None, option("Expiry: 90d, or a time. Never by default.", metavar="WHEN")] = None,
+    json: AsJson = False,
 ) -> None:
     """Create the first trust policy; it trusts no keys yet."""
     from flyball.signing.policy import TrustPolicy
@@ -81,20 +77,14 @@ def init(
 
 
 @trust.command()
+@with_options(_EDIT)
 def add(
-    public_key: Annotated[
-        Path, typer.Argument(metavar="PUBLIC-KEY", help="The public key in PEM, as written by flyball key new.")
-    ],
-    name: Annotated[str, typer.Option(help="The key's owner; all keys of one person have the same name.")],
-    role: Annotated[list[str], typer.Option(metavar="ROLE", help="signer, approver or publisher; may be repeated.")],
-    since: Annotated[str | None, typer.Option("--from", metavar="WHEN", help="Valid from; by default now.")] = None,
-    until: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="Valid until: 365d, or a time. By default without end.")
-    ] = None,
-    file: _File = None,
-    registry: _Registry = None,
-    root_key: _RootKey = None,
-    json: _Json = False,
+    public_key: Annotated[Path, argument("The public key in PEM, as written by flyball key new.", metavar="PUBLIC-KEY")],
+    name: Annotated[str, option("The key's owner; all keys of one person have the same name.")],
+    role: Annotated[list[str], option("signer, approver or publisher; may be repeated.", metavar="ROLE")],
+    since: Annotated[str | None, option("Valid from; by default now.", "--from", metavar="WHEN")] = None,
+    until: Annotated[str | None, option("Valid until: 365d, or a time. By default without end.", metavar="WHEN")] = None,
+    **edit: Any,
 ) -> None:
     """Trust a key, or replace its roles and validity."""
     from flyball.signing.keys import load_publics
@@ -106,84 +96,60 @@ def add(
     first, last = _when(since, now), _when(until, now)
     roles = cast("list[Role]", role)
     begins = now if first is None else first
-    _edit(
-        _policy_file(file, registry),
-        root_key,
-        json,
-        lambda old: old.with_key(found[0], name, roles, since=begins, until=last, now=now),
-    )
-    if not json:
+    _edit(edit, lambda old: old.with_key(found[0], name, roles, since=begins, until=last, now=now))
+    if not edit["json"]:
         typer.echo(f"Next:  {_next_command(roles)}")
 
 
 @trust.command()
+@with_options(_EDIT)
 def revoke(
     what: Annotated[
         str,
-        typer.Argument(
-            metavar="KEY|PACKAGE", help="A key's name or hint, a version such as fraud@7, or a package's sha256:… root."
-        ),
+        argument("A key's name or hint, a version such as fraud@7, or a package's sha256:… root.", metavar="KEY|PACKAGE"),
     ],
-    why: Annotated[str, typer.Option(help="The reason, shown to those who are refused.")],
-    file: _File = None,
-    registry: _Registry = None,
-    root_key: _RootKey = None,
-    json: _Json = False,
+    why: Annotated[str, option("The reason, shown to those who are refused.")],
+    **edit: Any,
 ) -> None:
     """Revoke a key or a package: servers load nothing that depends on it."""
-    policy = _edit(
-        _policy_file(file, registry),
-        root_key,
-        json,
-        lambda old: old.revoking(_revoked(old, what, registry), why, int(time.time())),
-    )
-    if not json:
+    registry = edit["registry"]
+    policy = _edit(edit, lambda old: old.revoking(_revoked(old, what, registry), why, int(time.time())))
+    if not edit["json"]:
         typer.echo(f"Servers that read this policy {_consequence(policy)}.")
         typer.echo(f"Next:  {_status_command(registry)}")
 
 
 @trust.command()
+@with_options(_EDIT)
 def minimum(
     name: Annotated[str, typer.Argument(metavar="NAME")],
-    version: Annotated[int, typer.Argument(metavar="VERSION", help="The oldest version that may be served.")],
-    file: _File = None,
-    registry: _Registry = None,
-    root_key: _RootKey = None,
-    json: _Json = False,
+    version: Annotated[int, argument("The oldest version that may be served.", metavar="VERSION")],
+    **edit: Any,
 ) -> None:
     """Set the minimum version of a name: servers refuse older ones."""
-    _edit(_policy_file(file, registry), root_key, json, lambda old: old.with_minimum(name, version, int(time.time())))
+    _edit(edit, lambda old: old.with_minimum(name, version, int(time.time())))
 
 
 @trust.command()
+@with_options(_EDIT)
 def approvals(
-    tier: Annotated[str, typer.Argument(metavar="TIER", help="low, standard or high.")],
-    people: Annotated[int, typer.Argument(metavar="N", help="Number of approvals by people other than the author.")],
-    file: _File = None,
-    registry: _Registry = None,
-    root_key: _RootKey = None,
-    json: _Json = False,
+    tier: Annotated[str, argument("low, standard or high.", metavar="TIER")],
+    people: Annotated[int, argument("Number of approvals by people other than the author.", metavar="N")],
+    **edit: Any,
 ) -> None:
     """Set how many approvals a release of a tier needs."""
-    _edit(
-        _policy_file(file, registry),
-        root_key,
-        json,
-        lambda old: old.with_approvals(cast("Tier", tier), people, int(time.time())),
-    )
+    _edit(edit, lambda old: old.with_approvals(cast("Tier", tier), people, int(time.time())))
 
 
 @trust.command()
+@with_options(_EDIT)
 def renew(
-    expires: Annotated[str | None, typer.Option(metavar="WHEN", help="Expiry: 90d, or a time. Never by default.")] = None,
-    file: _File = None,
-    registry: _Registry = None,
-    root_key: _RootKey = None,
-    json: _Json = False,
+    expires: Annotated[str | None, option("Expiry: 90d, or a time. Never by default.", metavar="WHEN")] = None,
+    **edit: Any,
 ) -> None:
     """Sign the policy again, with a new expiry; with a second --root-key, that one signs, too."""
     now = int(time.time())
-    _edit(_policy_file(file, registry), root_key, json, lambda old: old.renewed(now, _when(expires, now)))
+    _edit(edit, lambda old: old.renewed(now, _when(expires, now)))
 
 
 @trust.command()
@@ -191,14 +157,9 @@ def show(
     file: _File = None,
     registry: _Registry = None,
     root: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="PEM file of public root keys; by default the registry's, else root.pub.",
-            show_default=False,
-        ),
+        Path | None, option("PEM file of public root keys; by default the registry's, else root.pub.", metavar="FILE")
     ] = None,
-    json: _Json = False,
+    json: AsJson = False,
 ) -> None:
     """Verify a trust policy against its root keys, and show it."""
     from flyball.signing.keys import load_publics
@@ -208,17 +169,18 @@ def show(
     roots = root or (home.trust_root if home is not None else _DEFAULT_ROOT)
     policy = open_policy(_read(_policy_file(file, registry)), load_publics(roots))
     if json:
-        _print_json(policy)
+        print_json(policy.document())
     else:
         _print(policy)
 
 
-def _edit(file: Path, root_key: list[Path] | None, json: bool, change: Callable[[TrustPolicy], TrustPolicy]) -> TrustPolicy:
+def _edit(options: dict[str, Any], change: Callable[[TrustPolicy], TrustPolicy]) -> TrustPolicy:
+    """Read, change, sign and write the policy that the `_EDIT` options name."""
     from flyball.signing.trust import open_policy
 
-    roots = _roots(root_key)
+    file, roots = _policy_file(options["file"], options["registry"]), _roots(options["root_key"])
     changed = change(open_policy(_read(file), [root.public_key() for root in roots]))
-    _save(changed, file, roots, json)
+    _save(changed, file, roots, options["json"])
     return changed
 
 
@@ -278,10 +240,8 @@ def _save(policy: TrustPolicy, file: Path, roots: list[PrivateKey], json: bool) 
             Path(written.name).unlink(missing_ok=True)
             raise
     if json:
-        _print_json(policy)
+        print_json(policy.document())
     else:
-        from flyball.cli.output import counted
-
         typer.echo(f"{file}   serial {policy.serial}, {counted(len(policy.keys), 'key')}, {len(policy.revoked)} revoked")
 
 
@@ -329,17 +289,9 @@ def _when(text: str | None, now: int) -> int | None:
         raise UsageError(f"{text!r} is not a time", next_step=step) from error
 
 
-def _print_json(policy: TrustPolicy) -> None:
-    from flyball.cli.output import print_json
-
-    print_json(policy.document())
-
-
 def _print(policy: TrustPolicy) -> None:
     from rich.markup import escape
     from rich.table import Table
-
-    from flyball.cli.output import console
 
     out = console()
     expiry = f"expires {policy.expires}" if policy.expires else "never expires"

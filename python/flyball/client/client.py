@@ -23,7 +23,6 @@ from flyball.rows.tensors import Array, InferCall, as_array, encode
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
-    from types import TracebackType
 
     from flyball.client.grpc import GrpcTransport
     from flyball.client.http import HttpTransport
@@ -47,22 +46,10 @@ class Client:
     def __init__(
         self, url: str, *, deadline_ms: float = 10_000, connections_max: int = 64, api_key: str | None = None
     ) -> None:
-        parts = urlsplit(url)
-        api_key = api_key or os.environ.get(API_KEY_ENV) or None
-        if parts.scheme == "unix" and not parts.netloc and parts.path:
-            self._begin(url, deadline_ms, _unix_transport(parts.path, connections_max, api_key))
-            return
-        if parts.scheme not in ("http", "grpc") or not parts.netloc:
-            raise UsageError(f"{url!r} is not a server's address", next_step=_ADDRESS)
-        if parts.path.strip("/") or parts.query or parts.fragment:
-            extra = url.partition(parts.netloc)[2]
-            raise UsageError(f"{url!r} must not have a path: remove {extra!r}", next_step=_ADDRESS)
-        self._begin(url, deadline_ms, _transport(parts.scheme, parts.netloc, connections_max, api_key))
-
-    def _begin(self, url: str, deadline_ms: float, transport: HttpTransport | GrpcTransport) -> None:
         self.url = url
         self._deadline_ms = _positive(deadline_ms)
-        self._open: HttpTransport | GrpcTransport | None = transport
+        key = api_key or os.environ.get(API_KEY_ENV) or None
+        self._open: HttpTransport | GrpcTransport | None = _transport(url, connections_max, key)
         self._known: dict[tuple[str, str | None], ModelMetadata] = {}
         self._lock = threading.Lock()
 
@@ -223,9 +210,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -259,20 +244,22 @@ class Client:
         return known
 
 
-def _transport(scheme: str, netloc: str, connections_max: int, api_key: str | None) -> HttpTransport | GrpcTransport:
-    if scheme == "http":
-        from flyball.client.http import HttpTransport
+def _transport(url: str, connections_max: int, api_key: str | None) -> HttpTransport | GrpcTransport:
+    """The transport that the URL's scheme selects."""
+    parts = urlsplit(url)
+    socket = parts.path if parts.scheme == "unix" and not parts.netloc else ""
+    if not socket and (parts.scheme not in ("http", "grpc") or not parts.netloc):
+        raise UsageError(f"{url!r} is not a server's address", next_step=_ADDRESS)
+    if not socket and (parts.path.strip("/") or parts.query or parts.fragment):
+        extra = url.partition(parts.netloc)[2]
+        raise UsageError(f"{url!r} must not have a path: remove {extra!r}", next_step=_ADDRESS)
+    if parts.scheme == "grpc":
+        from flyball.client.grpc import GrpcTransport
 
-        return HttpTransport(f"http://{netloc}", connections_max, api_key=api_key)
-    from flyball.client.grpc import GrpcTransport
-
-    return GrpcTransport(netloc, api_key)
-
-
-def _unix_transport(path: str, connections_max: int, api_key: str | None) -> HttpTransport:
+        return GrpcTransport(parts.netloc, api_key)
     from flyball.client.http import HttpTransport
 
-    return HttpTransport("http://localhost", connections_max, path, api_key)
+    return HttpTransport(f"http://{parts.netloc or 'localhost'}", connections_max, socket or None, api_key)
 
 
 def _version(version: str | int | None) -> str | None:

@@ -49,20 +49,14 @@ class GrpcTransport:
 
     def live(self, deadline: Deadline) -> bool:
         """Whether the server responds."""
-        try:
-            return bool(self._call("ServerLive", self._messages.ServerLiveRequest(), deadline).live)
-        except UnavailableError:
-            return False
+        return self._is("ServerLive", "live", self._messages.ServerLiveRequest(), deadline)
 
     def ready(self, model: str | None, version: str | None, deadline: Deadline) -> bool:
         """Whether the server, or one model, accepts requests."""
-        try:
-            if model is None:
-                return bool(self._call("ServerReady", self._messages.ServerReadyRequest(), deadline).ready)
-            request = self._messages.ModelReadyRequest(name=model, version=version or "")
-            return bool(self._call("ModelReady", request, deadline).ready)
-        except UnavailableError:
-            return False
+        if model is None:
+            return self._is("ServerReady", "ready", self._messages.ServerReadyRequest(), deadline)
+        request = self._messages.ModelReadyRequest(name=model, version=version or "")
+        return self._is("ModelReady", "ready", request, deadline)
 
     def metadata(self, model: str, version: str | None, deadline: Deadline) -> ModelMetadata:
         """A model's metadata from the server."""
@@ -110,6 +104,12 @@ class GrpcTransport:
         key = [] if call.idempotency_key is None else [("idempotency-key", call.idempotency_key)]
         answer = self._send(_DECISIONS + "Decide", request, _decisions_pb2.DecideResponse, deadline, key)
         return document_of(answer, single=call.single)
+
+    def _is(self, method: str, state: str, request: Any, deadline: Deadline) -> bool:
+        try:
+            return bool(getattr(self._call(method, request, deadline), state))
+        except UnavailableError:
+            return False
 
     def _call(self, method: str, request: Any, deadline: Deadline) -> Any:
         return self._send(_SERVICE + method, request, getattr(self._messages, f"{method}Response"), deadline)

@@ -142,23 +142,19 @@ class HttpTransport:
                 decode_content=True,
                 redirect=False,
             )
+            try:
+                content = _read(response, deadline)
+            finally:
+                # A connection with half a response cannot be reused; closing it keeps its slot in the pool.
+                if not response.closed:
+                    response.close()
+                response.release_conn()
         except (NewConnectionError, ConnectTimeoutError, MaxRetryError) as error:
             raise self._no_connection(error, deadline) from error
         except WaitError as error:
             raise deadline.passed() from error
         except HTTPError as error:
             raise _broke(self._url, error) from error
-        try:
-            content = _read(response, deadline)
-        except WaitError as error:
-            raise deadline.passed() from error
-        except HTTPError as error:
-            raise _broke(self._url, error) from error
-        finally:
-            # A connection with half a response cannot be reused; closing it keeps its slot in the pool.
-            if not response.closed:
-                response.close()
-            response.release_conn()
         if response.status != 200:
             raise _refusal(response.status, content, response.headers)
         length = response.headers.get(_JSON_LENGTH)

@@ -41,7 +41,7 @@ def record_outcomes(
             with Client(url) as client:
                 done += client.outcomes(some)
         else:
-            done += _append(folder, kek, key, [{"kind": "outcome", **item, **_when_ns(item)} for item in some])
+            done += append(folder, kek, key, [{"kind": "outcome", **item, **_when_ns(item)} for item in some])
         if progress is not None:
             progress(done, len(outcomes))
     return done
@@ -67,7 +67,7 @@ def record_override(
             client.override(decision, decision_id, outcome, by=by, why=why)
         return
     override = {"id": decision_id, "decision": decision, "outcome": outcome, "by": by, "why": why}
-    _append(folder, kek, key, [{"kind": "override", **override}])
+    append(folder, kek, key, [{"kind": "override", **override}])
 
 
 def seal(url: str) -> bool:
@@ -84,7 +84,7 @@ def outcome_document(decision: str, decision_id: str, truth: Any, when: str | No
     """Build one outcome from a command or a file."""
     document: Json = {"id": checked_id(decision_id), "decision": decision, "truth": truth}
     if when:
-        document["when"] = _rfc3339(instant(when))
+        document["when"] = moment_of(instant(when)).isoformat().replace("+00:00", "Z")
     return document if not source else {**document, "source": source}
 
 
@@ -96,9 +96,9 @@ def checked_id(text: str) -> str:
         raise InvalidInputError(f"{text!r} is not a decision id", next_step="list ids:  flyball decisions query") from error
 
 
-def _rfc3339(unix_ns: int) -> str:
-    """The API's format, to the microsecond."""
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=unix_ns // 1000)).isoformat().replace("+00:00", "Z")
+def moment_of(unix_ns: int) -> datetime:
+    """The time, to the microsecond."""
+    return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=unix_ns // 1000)
 
 
 def _when_ns(item: Json) -> Json:
@@ -106,7 +106,8 @@ def _when_ns(item: Json) -> Json:
     return {} if item.get("when") is None else {"when": instant(item["when"])}
 
 
-def _append(folder: Path, kek: str | None, key: Path | None, events: Sequence[Json]) -> int:
+def append(folder: Path, kek: str | None, key: Path | None, events: Sequence[Json]) -> int:
+    """Append events to a journal that no server uses; return their number."""
     from flyball.native.journal import Journal
 
     with Journal(folder, kek=kek, key=key) as journal:

@@ -13,9 +13,15 @@ from flyball.bench.models.vision import make_vision_cnn_int8, pictures
 from flyball.errors import ModelRefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from flyball.bench.scenario import MakerName, ModelSource
+
+_MAKERS: dict[MakerName, Callable[..., Path]] = {
+    "fraud-gbdt": make_fraud_gbdt,
+    "fraud-mlp-12mb": make_fraud_mlp_12mb,
+    "vision-cnn-int8": make_vision_cnn_int8,
+}
 
 
 def make_model(source: ModelSource, folder: Path) -> Path:
@@ -27,15 +33,8 @@ def make_model(source: ModelSource, folder: Path) -> Path:
         return path
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{source.name}.onnx"
-    match source.make:
-        case "fraud-gbdt":
-            return make_fraud_gbdt(path, seed=source.seed)
-        case "fraud-mlp-12mb":
-            return make_fraud_mlp_12mb(path, seed=source.seed)
-        case "vision-cnn-int8":
-            return make_vision_cnn_int8(path, seed=source.seed)
-        case None:
-            raise AssertionError("a checked source has one of make and path")
+    assert source.make is not None  # noqa: S101 - a checked source has one of make and path
+    return _MAKERS[source.make](path, seed=source.seed)
 
 
 def maker_rows(maker: MakerName, count: int, seed: int) -> Iterator[np.ndarray[Any, Any]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from flyball.bench.models.extras import IR_VERSION, OPSET, without_advice
+from flyball.bench.models.extras import checked_model, without_advice
 from flyball.errors import needing
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def make_mlp(path: Path, sizes: tuple[int, ...] = (64, 1024, 1024, 1024, 1024, 1
     """A float32 perceptron with ReLUs; by default 12.9 MB of weights, large enough to be memory-bound."""
     with needing("the demo needs more packages", extra="demo"):
         import onnx
-        from onnx import TensorProto, helper, numpy_helper
+        from onnx import helper, numpy_helper
     random = np.random.default_rng(seed)
     nodes, weights = [], []
     here = "input"
@@ -33,15 +33,7 @@ def make_mlp(path: Path, sizes: tuple[int, ...] = (64, 1024, 1024, 1024, 1024, 1
             nodes.append(helper.make_node("Relu", [there], [f"relu{index}"]))
             there = f"relu{index}"
         here = there
-    graph = helper.make_graph(
-        nodes,
-        "mlp",
-        [helper.make_tensor_value_info("input", TensorProto.FLOAT, [None, sizes[0]])],
-        [helper.make_tensor_value_info("output", TensorProto.FLOAT, [None, sizes[-1]])],
-        weights,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
-    onnx.checker.check_model(model)
+    model = checked_model("mlp", nodes, weights, ("FLOAT", [None, sizes[0]]), [None, sizes[-1]])
     onnx.save(model, path)
     return path
 

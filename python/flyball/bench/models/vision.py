@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flyball.bench.models.extras import IR_VERSION, OPSET, without_advice
+from flyball.bench.models.extras import checked_model, without_advice
 from flyball.errors import needing
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ def make_vision_cnn_int8(path: Path, seed: int = 7) -> Path:
 
 def _float_cnn(seed: int) -> Any:
     with needing("the demo needs more packages", extra="demo"):
-        import onnx
         from onnx import TensorProto, helper, numpy_helper
     random = np.random.default_rng(seed)
     weights = [numpy_helper.from_array(np.array(1 / 255, np.float32), "scale")]
@@ -87,13 +86,5 @@ def _float_cnn(seed: int) -> Any:
         helper.make_node("Flatten", ["pooled"], ["flat"]),
         helper.make_node("Gemm", ["flat", "head"], ["scores"]),
     ]
-    graph = helper.make_graph(
-        nodes,
-        "vision",
-        [helper.make_tensor_value_info("input", TensorProto.UINT8, ["rows", 3, _SIDE, _SIDE])],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["rows", _CLASSES])],
-        weights,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
-    onnx.checker.check_model(model)
-    return model
+    shape = ["rows", 3, _SIDE, _SIDE]
+    return checked_model("vision", nodes, weights, ("UINT8", shape), ["rows", _CLASSES])

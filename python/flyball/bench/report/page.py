@@ -15,14 +15,13 @@ from flyball.bench.report.drawing import drawing, look, svg
 from flyball.bench.report.plots import plots_of
 from flyball.bench.report.summary import summarise
 from flyball.bench.report.template import template
-from flyball.bench.table import latency, latency_span, percent, rate, rate_span, size
+from flyball.bench.table import latency, percent, rate, size
 from flyball.errors import needing
 
 if TYPE_CHECKING:
     from flyball.bench.record import BenchRecord, Window
     from flyball.bench.report.summary import Summary
     from flyball.bench.scenario import Part
-    from flyball.bench.statistics import Estimate
 
 _TEMPLATE = Path(__file__).with_name("page.html.j2")
 
@@ -37,7 +36,7 @@ class _Picture:
 
 def write_page(record: BenchRecord | Summary, path: Path, raw: Path | None = None) -> Path:
     """Write the page of a record to `path`; `raw` is the record's path."""
-    page = template(_TEMPLATE, latency=latency, rate=rate, size=size, percent=percent, span=_span)
+    page = template(_TEMPLATE, latency=latency, rate=rate, size=size, percent=percent, span=texts.span)
     text = page.render(_context(summarise(record), raw))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -56,11 +55,7 @@ def _context(summary: Summary, raw: Path | None) -> dict[str, Any]:
         "rate_heading": texts.rate_heading(summary),
         "with_errors": any(subject.error_share for subject in summary.subjects),
         "colours": [look(index)["color"] for index in range(len(summary.subjects))],
-        "kept_span": {
-            kept.subject: rate_span(kept.low_per_s, kept.high_per_s)
-            for kept in record.rates_kept
-            if kept.low_per_s is not None and kept.high_per_s is not None
-        },
+        "kept_span": {kept.subject: texts.kept_span(kept) for kept in record.rates_kept},
         "pictures": _pictures(summary),
         "sweeps": {"Latency against rate": summary.curve, "Closed loops": summary.concurrency},
         "machine": _machine(record),
@@ -79,14 +74,6 @@ def _pictures(summary: Summary) -> list[_Picture]:
             alt = f"Plot: {plot.title}, for {names}. The tables of this page have the figures."
             found.append(_Picture(plot.title, plot.says, alt, source))
     return found
-
-
-def _span(estimate: Estimate | None, unit: str) -> str:
-    """The interval of a latency or rate; empty if there is none."""
-    if estimate is None or estimate.interval is None:
-        return ""
-    low, high = estimate.interval.low, estimate.interval.high
-    return rate_span(low, high) if unit == "rate" else latency_span(estimate.value, low, high)
 
 
 def _machine(record: BenchRecord) -> list[tuple[str, str]]:

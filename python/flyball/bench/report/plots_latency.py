@@ -7,17 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flyball.bench.report.drawing import (
-    ALARM,
-    DASHED,
-    DOTTED,
-    SOFT,
-    latency_axis,
-    legend,
-    look,
-    new_figure,
-    slo_line,
-)
+from flyball.bench.report.drawing import ALARM, DASHED, DOTTED, SOFT, latency_axis, legend, look, new_figure, slo_line
 from flyball.bench.statistics import Latencies
 
 if TYPE_CHECKING:
@@ -44,7 +34,7 @@ def draw_percentiles(summary: Summary) -> Figure:
         if not subject.windows:
             continue
         due = Latencies.of(subject.windows)
-        sent = Latencies.of([window.result.service_histogram for window in subject.windows])
+        sent = Latencies.of_service(subject.windows)
         counts.append(due.count)
         colour = look(position)["color"]
         handles += axes.plot(*_by_percentile(due), color=colour)
@@ -96,7 +86,7 @@ def draw_timelines(summary: Summary) -> Figure:
 def _timeline(axes: Axes, subject: SubjectFigures, colour: str) -> None:
     begun_s = 0.0
     for window in subject.windows:
-        read = [(begun_s + each.start_s, Latencies.of([each.histogram])) for each in window.result.timeline]
+        read = [(begun_s + each.start_s, Latencies([each.histogram])) for each in window.result.timeline]
         at_s = [start_s for start_s, here in read if here.count]
         found = [here for _, here in read if here.count]
         axes.plot(at_s, [here.max_us for here in found], color=SOFT, **_MAX)

@@ -218,7 +218,7 @@ def _subject(record: BenchRecord, subject_record: SubjectRecord, phase: Phase | 
         latency_us = {key: found[key] for key, q in QUANTILES.items() if enough(count, q)}
         latency_us |= {"max": found["max"], "mean": found["mean"]}
         rate_per_s = found["rate"]
-        service = Latencies.of([window.result.service_histogram for window in used])
+        service = Latencies.of_service(used)
         service_p99_us = service.quantile(QUANTILES["p99"]) if "p99" in latency_us else None
     return SubjectFigures(
         record=subject_record,
@@ -256,7 +256,7 @@ def _breakdown(subject: str, windows: list[Window]) -> Breakdown | None:
     names = list(dict.fromkeys(stage.stage for view in views for stage in view.stages))
     by_name = {name: [stage for view in views for stage in view.stages if stage.stage == name] for name in names}
     client = Latencies.of(windows)
-    service = Latencies.of([window.result.service_histogram for window in windows])
+    service = Latencies.of_service(windows)
     rows = [view.mean_batch_rows for view in views if view.mean_batch_rows is not None]
     return Breakdown(
         subject=subject,

@@ -1,4 +1,4 @@
-"""Pages made from templates: one set-up, strict and escaping, for every page. Must not know the pages."""
+"""Loads page templates, with strict variables and escaping. Must not know the pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def template(path: Path, *, extra: str = "bench", **filters: object) -> Template:
-    """The template in a file; what it includes lies beside it or beside the benchmark's own, for one look of all pages."""
+    """Load a template; its includes are beside it or in this folder, so that all pages look alike."""
     with needing("the page needs jinja2", extra=extra):
         import jinja2
     environment = jinja2.Environment(

@@ -13,7 +13,7 @@ from rich.text import Text
 from flyball.bench.report import texts
 from flyball.bench.report.comparison import print_comparison
 from flyball.bench.report.summary import summarise
-from flyball.bench.table import latency, latency_span, percent, rate, rate_span, size
+from flyball.bench.table import latency, percent, rate, size
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -97,22 +97,17 @@ def _rate_cell(subject: SubjectFigures, summary: Summary) -> Text:
         kept = subject.kept
         if kept is None or kept.rate_per_s is None:
             return Text("—")
-        known = kept.low_per_s is not None and kept.high_per_s is not None
-        span = rate_span(kept.low_per_s or 0.0, kept.high_per_s or 0.0) if known else ""
-        return _two_lines(f"{rate(kept.rate_per_s)} /s", span)
+        return _two_lines(f"{rate(kept.rate_per_s)} /s", texts.kept_span(kept))
     answered = subject.rate_per_s
     if answered is None:
         return Text("—")
-    interval = answered.interval
-    return _two_lines(f"{rate(answered.value)} /s", rate_span(interval.low, interval.high) if interval else "")
+    return _two_lines(f"{rate(answered.value)} /s", texts.span(answered, "rate"))
 
 
 def _latency_cell(estimate: Estimate | None) -> Text:
     if estimate is None:
         return Text("—")
-    interval = estimate.interval
-    span = latency_span(estimate.value, interval.low, interval.high) if interval else ""
-    return _two_lines(latency(estimate.value), span)
+    return _two_lines(latency(estimate.value), texts.span(estimate, "latency"))
 
 
 def _two_lines(first: str, second: str) -> Text:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from flyball.bench.machine import virtual_note, warnings_of
 from flyball.bench.report.summary import errors_of
-from flyball.bench.statistics import BEYOND_MIN, QUANTILES, STEAL_MAX, trend
+from flyball.bench.statistics import BEYOND_MIN, QUANTILES, STEAL_MAX, errors_by_reason, trend
 from flyball.bench.table import latency, latency_span, percent, rate, rate_span, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from flyball.bench.record import BenchRecord, MachineRecord, Window
+    from flyball.bench.record import BenchRecord, MachineRecord, RateKept, Window
     from flyball.bench.report.summary import Soak, SubjectFigures, Summary
-    from flyball.bench.statistics import Difference
+    from flyball.bench.statistics import Difference, Estimate
 
 QUANTILE_NAMES = {"p50": "p50", "p95": "p95", "p99": "p99", "p999": "p99.9", "max": "max"}
 PROTOCOLS = {"http": "REST JSON", "http-binary": "REST binary", "grpc": "gRPC", "json": "REST JSON"}
@@ -91,6 +91,19 @@ def rate_heading(summary: Summary) -> tuple[str, str] | None:
     return ("answered", "a second") if any(subject.rate_per_s for subject in summary.subjects) else None
 
 
+def span(estimate: Estimate | None, unit: str) -> str:
+    """The interval of a latency or rate; empty if there is none."""
+    if estimate is None or estimate.interval is None:
+        return ""
+    low, high = estimate.interval.low, estimate.interval.high
+    return rate_span(low, high) if unit == "rate" else latency_span(estimate.value, low, high)
+
+
+def kept_span(kept: RateKept) -> str:
+    """The interval of the highest rate that meets the SLO; empty if there is none."""
+    return rate_span(kept.low_per_s, kept.high_per_s) if kept.low_per_s is not None and kept.high_per_s is not None else ""
+
+
 def in_short(summary: Summary) -> list[str]:
     """The first subject's result in one or two sentences."""
     if not summary.subjects:
@@ -98,18 +111,17 @@ def in_short(summary: Summary) -> list[str]:
     subject = summary.subjects[0]
     found = []
     if subject.kept and subject.kept.rate_per_s and summary.slo_ms:
-        low, high = subject.kept.low_per_s, subject.kept.high_per_s
-        span = f" (95 % CI {rate_span(low, high)})" if low is not None and high is not None else ""
-        kept = rate(subject.kept.rate_per_s)
-        found.append(f"{subject.name} keeps p99 ≤ {summary.slo_ms:g} ms up to {kept} requests per second{span}.")
+        kept, interval = rate(subject.kept.rate_per_s), kept_span(subject.kept)
+        certain = f" (95 % CI {interval})" if interval else ""
+        found.append(f"{subject.name} keeps p99 ≤ {summary.slo_ms:g} ms up to {kept} requests per second{certain}.")
     p99 = subject.latency_us.get("p99")
     if p99 and subject.windows[0].plan.arrivals.kind != "closed":
         shown = latency(p99.value)
         unit = shown.rpartition(" ")[2]
-        span = latency_span(p99.value, p99.interval.low, p99.interval.high) if p99.interval else ""
+        interval = span(p99, "latency")
         found.append(
             f"At {_offered(subject.windows)} requests per second, 99 % of the answers of {subject.name} came within {shown}"
-            + (f" (95 % CI {span} {unit})." if span else ".")
+            + (f" (95 % CI {interval} {unit})." if interval else ".")
         )
     return found
 
@@ -277,11 +289,7 @@ def _errors(windows: Sequence[Window]) -> list[str]:
     share = errors_of(windows)
     if not share:
         return []
-    counts: dict[str, int] = {}
-    for window in windows:
-        for error in window.result.errors:
-            counts[error.reason] = counts.get(error.reason, 0) + error.count
-    worst = sorted(counts.items(), key=lambda item: -item[1])[:_REASONS_SHOWN]
+    worst = errors_by_reason(windows).most_common(_REASONS_SHOWN)
     reasons = ", ".join(f"{count:,} × {reason}" for reason, count in worst) or _first_problem(windows)
     return [f"{percent(share)} of requests had no correct answer: {reasons}"]
 

@@ -26,7 +26,6 @@ __all__ = ["decisions"]
 decisions = typer.Typer(
     name="decisions",
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
     help=(
         "Read the decision log: what was decided and why, and proof that nothing was changed.\n\n"
         "    flyball decisions query --decision card-fraud --since 1d --outcome reject\n\n"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from flyball.cli.decisions.options import FOLDER, AsJson, Folder, open_log
+from flyball.cli.decisions.options import FOLDER, Folder, open_log
+from flyball.cli.option import AsJson
+from flyball.cli.output import print_json
 from flyball.errors import NotFoundError
 
 
@@ -15,7 +17,6 @@ def checkpoint(journal: Folder = FOLDER, json: AsJson = False) -> None:
 
     flyball decisions verify --checkpoint elsewhere/today.note
     """
-    from flyball.cli.output import print_json
     from flyball.decision_log.proof.checkpoints import last
 
     found = last(open_log(journal))

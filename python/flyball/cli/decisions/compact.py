@@ -6,22 +6,23 @@ A low-priority child process does the work.
 from __future__ import annotations
 
 import signal
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from flyball.cli.decisions.options import FOLDER, AsJson, Folder, open_log
+from flyball.cli.decisions.options import FOLDER, Folder, open_log
+from flyball.cli.option import AsJson, option
+from flyball.cli.output import console, counted, print_json
+from flyball.cli.progress import progress_on
 from flyball.errors import EvidenceError, needing
 
 
 def compact(
     keep: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME", help="Delete records older than this: 25mo, 90d, 7y. By default none.", show_default=False
-        ),
+        str | None, option("Delete records older than this: 25mo, 90d, 7y. By default none.", metavar="TIME")
     ] = None,
     here: Annotated[bool, typer.Option("--here", hidden=True)] = False,
     journal: Folder = FOLDER,
@@ -49,10 +50,6 @@ def _work(journal: Path, keep: str | None, json: bool) -> None:
     # A server's child inherits the mask that blocks signals for the data plane.
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
     lower_priority()
-    from dataclasses import asdict
-
-    from flyball.cli.output import console, counted, print_json
-    from flyball.cli.progress import progress_on
 
     with needing("compaction needs pyarrow", extra="journal"):
         from flyball.decision_log.retention.compact import compact as run

@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from flyball.cli.decisions.hold import By, Why
-from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, Key, Url
+from flyball.cli.decisions.options import FOLDER, Folder, Kek, Key, Url
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import console, counted, printed_as_json
 
 
 def erase(
     subject: Annotated[
-        list[str],
-        typer.Argument(metavar="SUBJECT...", help="The value of the decision's key field; one for each key field."),
+        list[str], argument("The value of the decision's key field; one for each key field.", metavar="SUBJECT...")
     ],
     by: By,
     why: Why,
@@ -23,16 +22,11 @@ def erase(
     kek: Kek = None,
     key: Key = None,
     feature_key: Annotated[
-        list[str] | None,
-        typer.Option(metavar="KEY", help="Another feature key of the subject; may be repeated.", show_default=False),
+        list[str] | None, option("Another feature key of the subject; may be repeated.", metavar="KEY")
     ] = None,
-    features_folder: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Folder of the windows, if no server runs.", show_default=False),
-    ] = None,
+    features_folder: Annotated[Path | None, option("Folder of the windows, if no server runs.", metavar="FOLDER")] = None,
     store: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="A .redb feature store, if no server runs; may be repeated.", show_default=False),
+        list[Path] | None, option("A .redb feature store, if no server runs; may be repeated.", metavar="FILE")
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -41,16 +35,12 @@ def erase(
     Records stay, with their outcomes, and still verify; `show`, `query` and `replay` report `erased`. Backups of the
     keys must expire. Fails if the subject is unknown, and while a legal hold covers one of their records.
     """
-    from dataclasses import asdict
-
-    from flyball.cli.output import console, counted, print_json
     from flyball.decision_log.retention.erase import FeatureData, subject_of
     from flyball.decision_log.retention.erase import erase as run
 
     features = FeatureData(feature_key or [], features_folder, store or [])
     erased = run(subject_of(subject), by=by, why=why, url=url, folder=journal, kek=kek, key=key, features=features)
-    if json:
-        print_json(asdict(erased))
+    if printed_as_json(erased, json):
         return
     rows = {"windows": erased.windows, "caches": erased.cached, "stores": erased.stored}
     removed = ", ".join(f"{count:,} in {name}" for name, count in rows.items() if count)

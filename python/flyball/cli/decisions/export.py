@@ -6,21 +6,17 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, Reveal, open_log
+from flyball.cli.decisions.options import FOLDER, Folder, Kek, Reveal, open_log
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import console, counted, printed_as_json
 
 
 def export(
-    decision_id: Annotated[str, typer.Argument(metavar="ID", help="The decision's id.")],
-    out: Annotated[Path, typer.Option("--out", metavar="FILE.zip", help="The evidence pack to write.")],
+    decision_id: Annotated[str, argument("The decision's id.", metavar="ID")],
+    out: Annotated[Path, option("The evidence pack to write.", "--out", metavar="FILE.zip")],
     url: Annotated[
         str | None,
-        typer.Option(
-            "--url",
-            help="The server that writes the journal: it seals the segment first, so that a proof exists.",
-            show_default=False,
-        ),
+        option("The server that writes the journal: it seals the segment first, so that a proof exists.", "--url"),
     ] = None,
     reveal: Reveal = False,
     journal: Folder = FOLDER,
@@ -32,9 +28,6 @@ def export(
     The script needs only Python:  python verify.py. Proofs refer to a signed checkpoint, so the segment must be sealed:
     a server does that when it ends, or immediately with --url. With --reveal the readable records include personal data.
     """
-    from dataclasses import asdict
-
-    from flyball.cli.output import console, counted, print_json
     from flyball.decision_log.annotations import checked_id, seal
     from flyball.decision_log.proof.export import export as run
 
@@ -42,8 +35,7 @@ def export(
     if url is not None and not seal(url):
         sys.stderr.write(f"{url} did not seal the segment\n")
     exported = run(open_log(journal, kek, reveal=reveal), wanted, out)
-    if json:
-        print_json(asdict(exported))
+    if printed_as_json(exported, json):
         return
     shown = console()
     for name in [*exported.records, *exported.documents]:

@@ -6,8 +6,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from flyball.cli.option import option
 from flyball.errors import InvalidInputError, JournalRefusedError, UsageError
 
@@ -16,9 +14,7 @@ if TYPE_CHECKING:
 
 FOLDER = Path("journal")
 
-Folder = Annotated[
-    Path, typer.Option("--journal", metavar="FOLDER", envvar="FLYBALL_JOURNAL", help="The journal's directory.")
-]
+Folder = Annotated[Path, option("The journal's directory.", "--journal", metavar="FOLDER", envvar="FLYBALL_JOURNAL")]
 Kek = Annotated[
     str | None,
     option(
@@ -37,8 +33,7 @@ Url = Annotated[
 DecisionName = Annotated[
     str | None, option("The decision's name; by default read from the journal.", "--decision", metavar="NAME")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Reveal = Annotated[bool, typer.Option("--reveal", help="Decrypt personal data with the --kek key.")]
+Reveal = Annotated[bool, option("Decrypt personal data with the --kek key.", "--reveal")]
 
 
 def open_log(folder: Path, kek: str | None = None, *, reveal: bool = False) -> WholeLog:

@@ -7,19 +7,10 @@ import json as json_
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from flyball.cli.decisions.options import (
-    FOLDER,
-    AsJson,
-    DecisionName,
-    Folder,
-    Kek,
-    Key,
-    Url,
-    decision_named,
-    log_if_available,
-)
+from flyball.cli.decisions.options import FOLDER, DecisionName, Folder, Kek, Key, Url, decision_named, log_if_available
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import console, print_json
+from flyball.cli.progress import progress_on
 from flyball.errors import InvalidInputError, UsageError
 
 if TYPE_CHECKING:
@@ -29,16 +20,12 @@ _COLUMNS = {"id", "decision", "truth", "when", "source"}
 
 
 def outcome(
-    decision_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The decision's id.", show_default=False)] = None,
-    truth: Annotated[
-        str | None, typer.Option(metavar="VALUE", help="The true outcome: true, false, a number or text.")
-    ] = None,
-    when: Annotated[
-        str | None, typer.Option(metavar="TIME", help="When it became known: 2026-11-15T07:30Z.", show_default=False)
-    ] = None,
-    source: Annotated[str | None, typer.Option(metavar="NAME", help="The source of the truth.", show_default=False)] = None,
+    decision_id: Annotated[str | None, argument("The decision's id.", metavar="[ID]")] = None,
+    truth: Annotated[str | None, option("The true outcome: true, false, a number or text.", metavar="VALUE")] = None,
+    when: Annotated[str | None, option("When it became known: 2026-11-15T07:30Z.", metavar="TIME")] = None,
+    source: Annotated[str | None, option("The source of the truth.", metavar="NAME")] = None,
     file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="CSV with id and truth; optional: decision, when and source.")
+        Path | None, option("CSV with id and truth; optional: decision, when and source.", metavar="FILE")
     ] = None,
     decision: DecisionName = None,
     url: Url = None,
@@ -48,8 +35,6 @@ def outcome(
     json: AsJson = False,
 ) -> None:
     """Record true outcomes of decisions. They may come late and more than once; the last one counts."""
-    from flyball.cli.output import console, print_json
-    from flyball.cli.progress import progress_on
     from flyball.decision_log.annotations import outcome_document, record_outcomes
     from flyball.decision_log.read.records import find
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
-from flyball.cli.decisions.options import FOLDER, AsJson, Folder
+from flyball.cli.decisions.options import FOLDER, Folder
+from flyball.cli.option import AsJson, option
+from flyball.cli.output import console, counted, print_json
+from flyball.cli.progress import progress_on
 from flyball.errors import UsageError
 
 
@@ -20,23 +22,15 @@ class EventShape(StrEnum):
 
 
 def push(
-    to: Annotated[str, typer.Option(metavar="URL", help="URL that receives the events.")],
-    follow: Annotated[bool, typer.Option("--follow", help="Keep sending new records.")] = False,
-    batch: Annotated[int, typer.Option(min=1, max=1000, help="Maximum records per request; also limited to 1 MiB.")] = 100,
-    shape: Annotated[
-        EventShape, typer.Option(help="One event per record, or KServe's two per decision.")
-    ] = EventShape.FLYBALL,
-    name: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Name of the stored position; by default from the URL.", show_default=False),
-    ] = None,
-    timeout_s: Annotated[float, typer.Option(min=0.1, help="Timeout of one request.")] = 10.0,
-    give_up_s: Annotated[float, typer.Option(min=0, help="Timeout of one batch, retries included.")] = 300.0,
+    to: Annotated[str, option("URL that receives the events.", metavar="URL")],
+    follow: Annotated[bool, option("Keep sending new records.", "--follow")] = False,
+    batch: Annotated[int, option("Maximum records per request; also limited to 1 MiB.", min=1, max=1000)] = 100,
+    shape: Annotated[EventShape, option("One event per record, or KServe's two per decision.")] = EventShape.FLYBALL,
+    name: Annotated[str | None, option("Name of the stored position; by default from the URL.", metavar="NAME")] = None,
+    timeout_s: Annotated[float, option("Timeout of one request.", min=0.1)] = 10.0,
+    give_up_s: Annotated[float, option("Timeout of one batch, retries included.", min=0)] = 300.0,
     header_env: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Environment variable with an extra header: `Authorization: …`.", show_default=False
-        ),
+        str | None, option("Environment variable with an extra header: `Authorization: …`.", metavar="NAME")
     ] = None,
     journal: Folder = FOLDER,
     json: AsJson = False,
@@ -46,10 +40,6 @@ def push(
     Starts at the stored position. Reads the log's files, so a slow receiver does not affect the server. A 2xx response
     advances the position; 408, 425, 429, 5xx and timeouts are retried; any other response ends the command.
     """
-    from dataclasses import asdict
-
-    from flyball.cli.output import console, counted, print_json
-    from flyball.cli.progress import progress_on
     from flyball.decision_log.cloud_events import flyball_events, kserve_events
     from flyball.decision_log.push import Receiver
     from flyball.decision_log.push import push as run

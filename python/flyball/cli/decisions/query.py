@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, Reveal, open_log
+from flyball.cli.decisions.options import FOLDER, Folder, Kek, Reveal, open_log
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import console, counted, print_json
 from flyball.cli.printable import printable
 from flyball.errors import UsageError, needing
 
@@ -21,37 +21,22 @@ if TYPE_CHECKING:
     from flyball.decision_log.read.query import Answer
     from flyball.native.journal import JournalLog
 
-_Decision = Annotated[str | None, typer.Option(metavar="NAME", help="Only this decision.", show_default=False)]
-_Since = Annotated[
-    str | None, typer.Option(metavar="WHEN", help="Since then: 15m, 2h, 1d, or 2026-11-15T07:30 (UTC).", show_default=False)
-]
-_Until = Annotated[str | None, typer.Option(metavar="WHEN", help="Before then.", show_default=False)]
-_Outcome = Annotated[str | None, typer.Option(metavar="NAME", help="Only this outcome.", show_default=False)]
-_Subject = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="Only this subject; needs the --kek key.", show_default=False)
-]
-_Where = Annotated[
-    str | None, typer.Option(metavar="SQL", help="SQL condition: \"score > 0.8 and input->>'country' = 'FR'\".")
-]
-_Most = Annotated[int, typer.Option("--most", "-n", min=1, help="Maximum rows in a table; JSON, CSV and files have all.")]
-_Out = Annotated[
-    Path | None, typer.Option("--out", metavar="FILE", help="Write to a .parquet, .csv or .jsonl file.", show_default=False)
-]
+_Where = Annotated[str | None, option("SQL condition: \"score > 0.8 and input->>'country' = 'FR'\".", metavar="SQL")]
 
 
 def query(
-    sql: Annotated[str | None, typer.Argument(metavar="[SQL]", help="A SELECT over the views.", show_default=False)] = None,
-    decision: _Decision = None,
-    since: _Since = None,
-    until: _Until = None,
-    outcome: _Outcome = None,
-    subject: _Subject = None,
+    sql: Annotated[str | None, argument("A SELECT over the views.", metavar="[SQL]")] = None,
+    decision: Annotated[str | None, option("Only this decision.", metavar="NAME")] = None,
+    since: Annotated[str | None, option("Since then: 15m, 2h, 1d, or 2026-11-15T07:30 (UTC).", metavar="WHEN")] = None,
+    until: Annotated[str | None, option("Before then.", metavar="WHEN")] = None,
+    outcome: Annotated[str | None, option("Only this outcome.", metavar="NAME")] = None,
+    subject: Annotated[str | None, option("Only this subject; needs the --kek key.", metavar="TEXT")] = None,
     where: _Where = None,
-    most: _Most = 50,
-    out: _Out = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    most: Annotated[int, option("Maximum rows in a table; JSON, CSV and files have all.", "--most", "-n", min=1)] = 50,
+    out: Annotated[Path | None, option("Write to a .parquet, .csv or .jsonl file.", "--out", metavar="FILE")] = None,
+    csv: Annotated[bool, option("Print CSV.", "--csv")] = False,
     json: AsJson = False,
-    columns: Annotated[bool, typer.Option("--columns", help="List the views and their columns.")] = False,
+    columns: Annotated[bool, option("List the views and their columns.", "--columns")] = False,
     reveal: Reveal = False,
     kek: Kek = None,
     journal: Folder = FOLDER,
@@ -108,8 +93,6 @@ def _filters(log: JournalLog, given: dict[str, str | None]) -> Filters:
 
 def _print(found: Answer, most: int, out: Path | None, *, csv: bool, json: bool) -> None:
     if out is not None:
-        from flyball.cli.output import console, counted, print_json
-
         rows = found.write(out)
         if json:
             print_json({"rows": rows, "file": str(out)})
@@ -128,8 +111,6 @@ def _print(found: Answer, most: int, out: Path | None, *, csv: bool, json: bool)
 def _table(found: Answer, most: int) -> None:
     from rich.table import Table
     from rich.text import Text
-
-    from flyball.cli.output import console
 
     rows = list(found.rows(most + 1))
     table = Table(*found.columns, box=None, pad_edge=False, header_style="dim")
@@ -154,7 +135,6 @@ def _cell(value: Any) -> str:
 def _columns(*, json: bool) -> None:
     from rich.table import Table
 
-    from flyball.cli.output import console, print_json
     from flyball.decision_log.read.views import JOINED, PARTS
 
     with needing("queries need DuckDB and pyarrow", extra="journal"):

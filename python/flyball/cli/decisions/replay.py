@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, open_log
+from flyball.cli.decisions.options import FOLDER, Folder, Kek, open_log
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import console, counted, print_json, printed_as_json
+from flyball.cli.progress import progress_on
 from flyball.errors import NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -21,38 +25,26 @@ _NOT_THE_SAME = 4
 
 
 def replay(
-    decision_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="One decision, by id.", show_default=False)
-    ] = None,
-    decision: Annotated[str | None, typer.Option(metavar="NAME", help="Only this decision.", show_default=False)] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Since then: 2h, 1d, or a time.", show_default=False)
-    ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Before then.", show_default=False)] = None,
-    sample: Annotated[
-        int | None, typer.Option(min=1, help="Replay a random sample of this size.", show_default=False)
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
+    decision_id: Annotated[str | None, argument("One decision, by id.", metavar="[ID]")] = None,
+    decision: Annotated[str | None, option("Only this decision.", metavar="NAME")] = None,
+    since: Annotated[str | None, option("Since then: 2h, 1d, or a time.", metavar="TIME")] = None,
+    until: Annotated[str | None, option("Before then.", metavar="TIME")] = None,
+    sample: Annotated[int | None, option("Replay a random sample of this size.", min=1)] = None,
+    seed: Annotated[int, option("Seed of the sample.")] = 0,
     settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Replace a field or feature (what-if).")
+        list[str] | None, option("Replace a field or feature (what-if).", "--set", metavar="NAME=VALUE")
     ] = None,
-    candidate: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Replay with this decision instead.", show_default=False)
-    ] = None,
-    by: Annotated[str | None, typer.Option(metavar="A,B", help="Group flips by these fields.", show_default=False)] = None,
+    candidate: Annotated[Path | None, option("Replay with this decision instead.", metavar="FILE")] = None,
+    by: Annotated[str | None, option("Group flips by these fields.", metavar="A,B")] = None,
     bad: Annotated[
-        list[str] | None,
-        typer.Option(metavar="TRUTH", help="A true outcome that should have been stopped; may be repeated."),
+        list[str] | None, option("A true outcome that should have been stopped; may be repeated.", metavar="TRUTH")
     ] = None,
     stopped: Annotated[
-        str | None,
-        typer.Option(metavar="A,B", help="Outcomes that stop; by default the policy's adverse ones.", show_default=False),
+        str | None, option("Outcomes that stop; by default the policy's adverse ones.", metavar="A,B")
     ] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the report as HTML.", show_default=False)] = None,
-    models: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Folder of model files, by digest.", show_default=False)
-    ] = None,
-    tolerance: Annotated[float, typer.Option(min=0.0, max=1.0, help="Relative tolerance of scores.")] = 1e-6,
+    html: Annotated[Path | None, option("Write the report as HTML.", metavar="FILE")] = None,
+    models: Annotated[Path | None, option("Folder of model files, by digest.", metavar="FOLDER")] = None,
+    tolerance: Annotated[float, option("Relative tolerance of scores.", min=0.0, max=1.0)] = 1e-6,
     journal: Folder = FOLDER,
     kek: Kek = None,
     json: AsJson = False,
@@ -88,7 +80,6 @@ def replay(
 
 
 def _same(log: JournalLog, selection: Selection, models: Path | None, tolerance: float, json: bool) -> None:
-    from flyball.cli.output import console, print_json
     from flyball.decision_log.replay.deployments import Deployments
     from flyball.decision_log.replay.replay import replay, selected
     from flyball.decision_log.replay.report import replay_document, replay_lines
@@ -109,7 +100,6 @@ def _same(log: JournalLog, selection: Selection, models: Path | None, tolerance:
 def _what_if(
     log: JournalLog, selection: Selection, settings: list[str], models: Path | None, tolerance: float, json: bool
 ) -> None:
-    from flyball.cli.output import console, print_json
     from flyball.decision_log.replay.deployments import Deployments
     from flyball.decision_log.replay.replay import Runtimes, selected
     from flyball.decision_log.replay.report import what_if_document, what_if_lines
@@ -119,8 +109,7 @@ def _what_if(
     with closing(Deployments(log, models)) as deployments:
         document = what_if_document(what_if(record, settings, deployments, tolerance))
     others = Runtimes(log).differences(str(record["runtime"]))
-    if json:
-        print_json({**document, "runtime_differences": others})
+    if printed_as_json({**document, "runtime_differences": others}, json):
         return
     _lines(console(), what_if_lines(document, others))
 
@@ -134,12 +123,8 @@ def _candidate(
     html: Path | None,
     json: bool,
 ) -> None:
-    from dataclasses import replace
-
-    from flyball.cli.output import console, print_json
     from flyball.decision.decision import Decision
-    from flyball.decision_log.read.truths import truths_of
-    from flyball.decision_log.replay.candidate import try_candidate
+    from flyball.decision_log.replay.candidate import truths_of, try_candidate
     from flyball.decision_log.replay.candidate_report import trial_lines, write_page
     from flyball.decision_log.replay.flips import figures
     from flyball.decision_log.replay.replay import selected
@@ -155,8 +140,7 @@ def _candidate(
     document = trial_document(trial, figures(trial, truths, **stopping), len(truths))
     if html is not None:
         write_page(document, html)
-    if json:
-        print_json(document)
+    if printed_as_json(document, json):
         return
     out = console()
     _lines(out, trial_lines(document))
@@ -167,9 +151,6 @@ def _candidate(
 @contextmanager
 def _progress(log: JournalLog, name: str) -> Iterator[Callable[[int, int], None]]:
     """Show progress through the log; the number of selected decisions is known only at its end."""
-    from flyball.cli.output import console, counted
-    from flyball.cli.progress import progress_on
-
     segments = log.segments()
     first = segments[0].first_seq if segments else 0
     span = max((segments[-1].first_seq + segments[-1].frames if segments else 1) - first, 1)

@@ -8,7 +8,6 @@ import typer
 
 from flyball.cli.decisions.options import (
     FOLDER,
-    AsJson,
     DecisionName,
     Folder,
     Kek,
@@ -18,6 +17,8 @@ from flyball.cli.decisions.options import (
     log_if_available,
     open_log,
 )
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import console, printed_as_json
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,36 +35,32 @@ review = typer.Typer(
 )
 
 _PLAIN = "Stored as plain text that is never erased: no personal data."
-By = Annotated[str, typer.Option("--by", metavar="NAME", help=f"Who decides. {_PLAIN}")]
-Why = Annotated[str, typer.Option("--why", metavar="TEXT", help=f"The reason. {_PLAIN}")]
-Instead = Annotated[str, typer.Option("--outcome", metavar="NAME", help="The new outcome.")]
-DecisionId = Annotated[str, typer.Argument(metavar="ID", help="The decision's id.")]
+By = Annotated[str, option(f"Who decides. {_PLAIN}", "--by", metavar="NAME")]
+Why = Annotated[str, option(f"The reason. {_PLAIN}", "--why", metavar="TEXT")]
+Instead = Annotated[str, option("The new outcome.", "--outcome", metavar="NAME")]
+DecisionId = Annotated[str, argument("The decision's id.", metavar="ID")]
 
 
 @review.callback()
 def waiting(
     context: typer.Context,
-    outcome: Annotated[str, typer.Option(metavar="NAME", help="The outcome that needs review.")] = "review",
-    decision: Annotated[str | None, typer.Option(metavar="NAME", help="Only this decision.", show_default=False)] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Since then: 2h, 1d, or a time.", show_default=False)
-    ] = None,
-    most: Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number to list.")] = 50,
+    outcome: Annotated[str, option("The outcome that needs review.", metavar="NAME")] = "review",
+    decision: Annotated[str | None, option("Only this decision.", metavar="NAME")] = None,
+    since: Annotated[str | None, option("Since then: 2h, 1d, or a time.", metavar="TIME")] = None,
+    most: Annotated[int, option("Maximum number to list.", min=1, max=100_000)] = 50,
     journal: Folder = FOLDER,
     json: AsJson = False,
 ) -> None:
     """List decisions with the outcome `review` that are not settled, oldest first."""
     if context.invoked_subcommand is not None:
         return
-    from flyball.cli.output import console, print_json
     from flyball.decision_log.read.filters import instant
     from flyball.decision_log.read.reviews import waiting as waiting_now
 
     since_ns = None if since is None else instant(since)
     log = open_log(journal)
     found, count = waiting_now(log, outcome, decision=decision, since_ns=since_ns, most=most)
-    if json:
-        print_json({"waiting": count, "decisions": [_document(record) for record in found]})
+    if printed_as_json({"waiting": count, "decisions": [_document(record) for record in found]}, json):
         return
     out = console()
     for record in found:
@@ -89,14 +86,12 @@ def override(
     json: AsJson = False,
 ) -> None:
     """Override a decision's outcome, with the person and the reason. It becomes a record in the same chain."""
-    from flyball.cli.output import console, print_json
     from flyball.decision_log.annotations import checked_id, record_override
 
     wanted = checked_id(decision_id)
     named = _known(wanted, decision, outcome, journal, url)
     record_override(named, wanted, outcome, by=by, why=why, url=url, folder=journal, kek=kek, key=key)
-    if json:
-        print_json({"id": wanted, "outcome": outcome, "by": by, "why": why})
+    if printed_as_json({"id": wanted, "outcome": outcome, "by": by, "why": why}, json):
         return
     console().print(f"{wanted}   {outcome}, by {by}: {why}", markup=False)
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
-import typer
-
-from flyball.cli.decisions.options import FOLDER, AsJson, Folder, Kek, Reveal, open_log
+from flyball.cli.decisions.options import FOLDER, Folder, Kek, Reveal, open_log
+from flyball.cli.option import AsJson, argument
+from flyball.cli.output import console, print_json
 
 
 def show(
-    decision_id: Annotated[str, typer.Argument(metavar="ID", help="The decision's id, from its response.")],
+    decision_id: Annotated[str, argument("The decision's id, from its response.", metavar="ID")],
     journal: Folder = FOLDER,
     reveal: Reveal = False,
     kek: Kek = None,
@@ -21,11 +22,8 @@ def show(
     The last line but one is its proof: its position in the log, and since when a signed checkpoint covers it. Personal
     data stays encrypted without --reveal. For an erased subject it shows when, by whom and, with --reveal, why.
     """
-    from dataclasses import asdict
-
-    from flyball.cli.output import console, print_json
-    from flyball.decision_log.read.reason_texts import reason_texts
     from flyball.decision_log.read.records import erasure, find
+    from flyball.decision_log.read.reviews import reason_texts
     from flyball.decision_log.read.show import lines, prove
 
     log = open_log(journal, kek, reveal=reveal)

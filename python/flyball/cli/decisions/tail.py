@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from flyball.cli.decisions.options import FOLDER, AsJson, Folder, open_log
+from flyball.cli.decisions.options import FOLDER, Folder, open_log
+from flyball.cli.option import AsJson, option
+from flyball.cli.output import console
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
@@ -15,17 +15,12 @@ if TYPE_CHECKING:
 
 
 def tail(
-    decision: Annotated[str | None, typer.Option(metavar="NAME", help="Only this decision.", show_default=False)] = None,
+    decision: Annotated[str | None, option("Only this decision.", metavar="NAME")] = None,
     kind: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KIND", help="decision, failed, outcome, override, gap, …; may be repeated.", show_default=False
-        ),
+        list[str] | None, option("decision, failed, outcome, override, gap, …; may be repeated.", metavar="KIND")
     ] = None,
-    last: Annotated[int, typer.Option("--last", "-n", min=0, max=10_000, help="Start with this many past records.")] = 10,
-    most: Annotated[
-        int | None, typer.Option(min=1, help="End after this many; by default on Ctrl-C.", show_default=False)
-    ] = None,
+    last: Annotated[int, option("Start with this many past records.", "--last", "-n", min=0, max=10_000)] = 10,
+    most: Annotated[int | None, option("End after this many; by default on Ctrl-C.", min=1)] = None,
     journal: Folder = FOLDER,
     json: AsJson = False,
 ) -> None:
@@ -41,7 +36,6 @@ def tail(
     if unknown:
         raise UsageError(f"--kind: unknown kind {unknown[0]!r}", next_step=f"kinds: {', '.join(_KINDS)}")
 
-    from flyball.cli.output import console
     from flyball.decision_log.read.tail import follow
 
     out = console()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from flyball.cli.decisions.options import FOLDER, AsJson, Folder, open_log
+from flyball.cli.decisions.options import FOLDER, Folder, open_log
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import console, counted, print_json
+from flyball.cli.progress import progress_on
 from flyball.errors import EvidenceError, JournalRefusedError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
@@ -19,25 +21,13 @@ _SHOWN = 50
 
 
 def verify(
-    decision_id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="Only one decision, by its inclusion proof.", show_default=False)
-    ] = None,
-    segment: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only this segment.", show_default=False)] = None,
+    decision_id: Annotated[str | None, argument("Only one decision, by its inclusion proof.", metavar="[ID]")] = None,
+    segment: Annotated[int | None, option("Only this segment.", min=1, metavar="N")] = None,
     checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A checkpoint stored elsewhere; the log must still contain what it signs.",
-            show_default=False,
-        ),
+        Path | None, option("A checkpoint stored elsewhere; the log must still contain what it signs.", metavar="FILE")
     ] = None,
-    key: Annotated[
-        str | None,
-        typer.Option(metavar="HEX", help="The public key to trust; by default the journal's.", show_default=False),
-    ] = None,
-    without_keys: Annotated[
-        bool, typer.Option("--without-keys", help="The folder is a copy without the subjects' keys.")
-    ] = False,
+    key: Annotated[str | None, option("The public key to trust; by default the journal's.", metavar="HEX")] = None,
+    without_keys: Annotated[bool, option("The folder is a copy without the subjects' keys.", "--without-keys")] = False,
     journal: Folder = FOLDER,
     json: AsJson = False,
 ) -> None:
@@ -62,9 +52,6 @@ def verify(
 
 
 def _one(log: JournalLog, decision_id: str, json: bool) -> None:
-    from dataclasses import asdict
-
-    from flyball.cli.output import console, print_json
     from flyball.decision_log.read.records import find
     from flyball.decision_log.read.show import proof_line, prove
 
@@ -81,9 +68,6 @@ def _one(log: JournalLog, decision_id: str, json: bool) -> None:
 
 
 def _all(log: JournalLog, segment: int | None, note: str | None, key: str | None, without_keys: bool) -> Verified:
-    from flyball.cli.output import console, counted
-    from flyball.cli.progress import progress_on
-
     with progress_on(console(stderr=True)) as progress:
         step = progress.begin("verify", 1.0)
         verified = log.verify(
@@ -99,8 +83,6 @@ def _all(log: JournalLog, segment: int | None, note: str | None, key: str | None
 
 def _report(verified: Verified, json: bool, segment: int | None) -> None:
     from rich.text import Text
-
-    from flyball.cli.output import console, counted, print_json
 
     out = console()
     found = len(verified.findings) + verified.findings_beyond
@@ -131,8 +113,6 @@ def _report(verified: Verified, json: bool, segment: int | None) -> None:
 
 def _extent(verified: Verified) -> None:
     """Print what was not verified: records that no checkpoint signs yet, and records removed by retention."""
-    from flyball.cli.output import console
-
     out, signed = console(), verified.signed
     if signed is None:
         out.print("  nothing is signed yet: there is no checkpoint", style="yellow", markup=False)

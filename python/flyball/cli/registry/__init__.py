@@ -23,7 +23,6 @@ __all__ = ["registry"]
 registry = typer.Typer(
     name="registry",
     no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
     help=(
         "List versions of models and decisions, what served when, and who changed what and why.\n\n"
         "    flyball registry init\n\n"

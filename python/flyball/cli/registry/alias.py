@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from flyball.cli.registry.options import WHERE, As, AsJson, Name, Reason, Where, actor, number_of, opened
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import printed_as_json
+from flyball.cli.registry.options import WHERE, As, Name, Reason, Where, actor, number_of, opened
+from flyball.cli.registry.text import next_step, say
 from flyball.errors import UsageError
 
 
 def alias(
     name: Name,
-    called: Annotated[str, typer.Argument(metavar="ALIAS", help="The alias, such as champion.", show_default=False)],
-    version: Annotated[
-        str | None, typer.Argument(metavar="[VERSION]", help="The version it points to: 7 or v7.", show_default=False)
-    ] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove the alias.")] = False,
+    called: Annotated[str, argument("The alias, such as champion.", metavar="ALIAS")],
+    version: Annotated[str | None, argument("The version it points to: 7 or v7.", metavar="[VERSION]")] = None,
+    remove: Annotated[bool, option("Remove the alias.", "--remove")] = False,
     reason: Reason = "",
     by: As = None,
     registry: Where = WHERE,
@@ -26,16 +25,12 @@ def alias(
 
     flyball registry alias fraud champion 7
     """
-    from flyball.cli.output import print_json
-    from flyball.cli.registry.text import next_step, say
-
     if (version is None) != remove:
         raise UsageError("give either VERSION or --remove", next_step=f"flyball registry alias {name} {called} 7")
     target = None if version is None else number_of(version)
     with opened(registry) as found:
         receipt = found.alias(name, called, target, actor=actor(by), reason=reason)
-    if json:
-        print_json(receipt.model_dump(mode="json"))
+    if printed_as_json(receipt, json):
         return
     before = f", before {receipt.previous}" if receipt.previous is not None else ""
     say(f"{name}@{called} → {target or 'nothing'}{before}")

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from flyball.cli.registry.options import (
-    WHERE,
-    As,
-    AsJson,
-    Key,
-    MaybeVersion,
-    NeededReason,
-    Reason,
-    Ref,
-    Where,
-    actor,
-    opened,
-    ref_of,
-)
+from flyball.cli.option import AsJson
+from flyball.cli.output import printed_as_json
+from flyball.cli.registry.options import WHERE, As, Key, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
+from flyball.cli.registry.text import approvals, next_step, say, waits_for
 from flyball.cli.registry.wait import act_is_done
 
 
@@ -34,8 +24,6 @@ def approve(
 
         flyball approve fraud@7 --key grace.pem
     """
-    from flyball.cli.output import print_json
-    from flyball.cli.registry.text import approvals, next_step, say, waits_for
     from flyball.registry.acts.signatures import approval
     from flyball.signing.keys import load_private
 
@@ -48,8 +36,7 @@ def approve(
         receipt = found.approve(whole, signature=made.signature, key=made.key, actor=actor(by), reason=reason)
         with act_is_done(receipt):
             now, environments = found.show(whole), found.status(shown.name).environments
-    if json:
-        print_json(now.model_dump(mode="json"))
+    if printed_as_json(now, json):
         return
     say(f"{whole}   approved by {receipt.event.body['approver']}   {approvals(now)}")
     next_step(*waits_for(now, environments))
@@ -57,7 +44,7 @@ def approve(
 
 def reject(
     name: Ref,
-    reason: NeededReason,
+    reason: Reason,
     version: MaybeVersion = None,
     by: As = None,
     registry: Where = WHERE,
@@ -67,14 +54,10 @@ def reject(
 
     flyball reject fraud@7 --reason "no validation report"
     """
-    from flyball.cli.output import print_json
-    from flyball.cli.registry.text import next_step, say
-
     ref = ref_of(name, version)
     with opened(registry) as found:
         receipt = found.reject(ref, actor=actor(by), reason=reason)
-    if json:
-        print_json(receipt.model_dump(mode="json"))
+    if printed_as_json(receipt, json):
         return
     say(f"{receipt.event.name}@{receipt.version}   rejected: {reason}")
     next_step(f"flyball registry history {receipt.event.name}")

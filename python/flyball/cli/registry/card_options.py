@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import typer
-
+from flyball.cli.option import option
 from flyball.errors import InvalidInputError, UsageError
 
 if TYPE_CHECKING:
@@ -21,35 +20,37 @@ _FILE_BYTES_MAX = 1 << 20
 _Model = TypeVar("_Model", bound="BaseModel")
 
 
-def _option(panel: str, metavar: str, text: str) -> Any:
-    return typer.Option(metavar=metavar, help=text, show_default=False, rich_help_panel=panel)
+def _option(panel: str, metavar: str, text: str, kind: Any = str) -> Any:
+    return Annotated[kind | None, option(text, metavar=metavar, panel=panel)]
 
 
-CardFile = Annotated[
-    Path | None,
-    typer.Option("--card", metavar="FILE", help="The card, in YAML; options override it.", rich_help_panel=_CARD),
-]
-Owner = Annotated[str | None, _option(_CARD, "TEXT", "The owner.")]
-Purpose = Annotated[str | None, _option(_CARD, "TEXT", "The intended purpose.")]
-Tier = Annotated[str | None, _option(_CARD, "low|standard|high", "Risk tier: needs 0, 1 (standard) or 2 approvals.")]
-Limits = Annotated[str | None, _option(_CARD, "TEXT", "Known limits and unsuitable uses.")]
-Validated = Annotated[str | None, _option(_CARD, "DAY", "Date of the last validation, 2026-11-16.")]
-ValidationDue = Annotated[
-    str | None, _option(_CARD, "DAY", "Date of the next validation; overdue versions are not promoted.")
-]
-Metric = Annotated[list[str] | None, _option(_LINEAGE, "NAME=NUMBER", "A metric, such as auc=0.91; may be repeated.")]
-Data = Annotated[str | None, _option(_LINEAGE, "TEXT", "Digest of the training data.")]
-Code = Annotated[str | None, _option(_LINEAGE, "TEXT", "Commit of the training code.")]
-Parameter = Annotated[list[str] | None, _option(_LINEAGE, "NAME=VALUE", "A training parameter; may be repeated.")]
-Notes = Annotated[str, _option(_LINEAGE, "TEXT", "Free-text notes.")]
+CardFile = Annotated[Path | None, option("The card, in YAML; options override it.", "--card", metavar="FILE", panel=_CARD)]
+CARD_OPTIONS: dict[str, Any] = {
+    "owner": _option(_CARD, "TEXT", "The owner."),
+    "purpose": _option(_CARD, "TEXT", "The intended purpose."),
+    "tier": _option(_CARD, "low|standard|high", "Risk tier: needs 0, 1 (standard) or 2 approvals."),
+}
+MORE_CARD_OPTIONS: dict[str, Any] = {
+    "limits": _option(_CARD, "TEXT", "Known limits and unsuitable uses."),
+    "validated": _option(_CARD, "DAY", "Date of the last validation, 2026-11-16."),
+    "validation_due": _option(_CARD, "DAY", "Date of the next validation; overdue versions are not promoted."),
+}
+LINEAGE_OPTIONS: dict[str, Any] = {
+    "metric": _option(_LINEAGE, "NAME=NUMBER", "A metric, such as auc=0.91; may be repeated.", list[str]),
+    "data": _option(_LINEAGE, "TEXT", "Digest of the training data."),
+    "code": _option(_LINEAGE, "TEXT", "Commit of the training code."),
+    "parameter": _option(_LINEAGE, "NAME=VALUE", "A training parameter; may be repeated.", list[str]),
+    "notes": _option(_LINEAGE, "TEXT", "Free-text notes."),
+}
 
 
-def card_of(file: Path | None, given: dict[str, str | None]) -> Card:
+def card_of(file: Path | None, flags: dict[str, Any]) -> Card:
     """Build the card from the file; options override it."""
     from flyball.registry.packages.meta import Card
 
     written = {} if file is None else _read(file)
-    return _checked(Card, {**written, **{key: value for key, value in given.items() if value is not None}}, "the card")
+    given = {key: value for key in CARD_OPTIONS | MORE_CARD_OPTIONS if (value := flags.get(key)) is not None}
+    return _checked(Card, {**written, **given}, "the card")
 
 
 def contract_of(file: Path | None) -> LatencyContract | None:

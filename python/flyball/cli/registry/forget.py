@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from flyball.cli.registry.options import WHERE, As, AsJson, Reason, Where, actor, opened
+from flyball.cli.option import AsJson, argument
+from flyball.cli.output import printed_as_json
+from flyball.cli.registry.options import WHERE, As, Reason, Where, actor, opened
+from flyball.cli.registry.text import next_step, say
 
 
 def forget(
-    node: Annotated[str, typer.Argument(metavar="SERVER", help="The server's name in flyball status.", show_default=False)],
+    node: Annotated[str, argument("The server's name in flyball status.", metavar="SERVER")],
     reason: Reason = "",
     by: As = None,
     registry: Where = WHERE,
@@ -22,13 +23,9 @@ def forget(
 
         flyball registry forget web-3 --reason "taken down"
     """
-    from flyball.cli.output import print_json
-    from flyball.cli.registry.text import next_step, say
-
     with opened(registry) as found:
         receipt = found.forget(node, actor=actor(by), reason=reason)
-    if json:
-        print_json(receipt.model_dump(mode="json"))
+    if printed_as_json(receipt, json):
         return
     say(f"{node} is removed from the status")
     next_step("flyball status")

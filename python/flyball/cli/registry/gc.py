@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Annotated
 
-import typer
-
-from flyball.cli.registry.options import WHERE, AsJson, Home, home
+from flyball.cli.option import AsJson, option
+from flyball.cli.output import counted, print_json
+from flyball.cli.registry.options import WHERE, Home, home
+from flyball.cli.registry.text import next_step, say, size
 
 
 def gc(
-    remove: Annotated[bool, typer.Option("--remove", help="Remove them; by default they are only listed.")] = False,
+    remove: Annotated[bool, option("Remove them; by default they are only listed.", "--remove")] = False,
     grace_hours: Annotated[
-        int,
-        typer.Option("--grace-hours", min=1, max=8760, help="Keep younger artifacts: a registration may be in progress."),
+        int, option("Keep younger artifacts: a registration may be in progress.", "--grace-hours", min=1, max=8760)
     ] = 24,
     registry: Home = WHERE,
     json: AsJson = False,
@@ -23,9 +23,6 @@ def gc(
 
     Artifacts that any event references are kept, even of retired versions, so that the history stays verifiable.
     """
-    from flyball.cli.output import counted, print_json
-    from flyball.cli.registry.text import next_step, say, size
-
     with home(registry) as found:
         sweep = found.sweep(grace=timedelta(hours=grace_hours), remove=remove)
     blobs = sweep.removed if remove else sweep.removable

@@ -7,21 +7,17 @@ import sys
 from datetime import UTC, datetime
 from typing import Annotated
 
-import typer
-
-from flyball.cli.registry.options import WHERE, AsJson, Where, opened
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import console, printed_as_json
+from flyball.cli.registry.options import WHERE, Where, opened
+from flyball.cli.registry.text import deviations, events, moment, next_step, placements, say
 from flyball.errors import UsageError
-
-_After = Annotated[int, typer.Option("--after", min=0, metavar="N", help="Only events after this one: the next page.")]
-_Most = Annotated[int, typer.Option("--most", "-n", min=1, max=1000, help="Maximum number of events.")]
 
 
 def history(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Only this name; by default all.", show_default=False)
-    ] = None,
-    after: _After = 0,
-    most: _Most = 1000,
+    name: Annotated[str | None, argument("Only this name; by default all.", metavar="[NAME]")] = None,
+    after: Annotated[int, option("Only events after this one: the next page.", "--after", min=0, metavar="N")] = 0,
+    most: Annotated[int, option("Maximum number of events.", "--most", "-n", min=1, max=1000)] = 1000,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
@@ -31,9 +27,6 @@ def history(
 
         flyball registry history fraud
     """
-    from flyball.cli.output import console
-    from flyball.cli.registry.text import events, next_step, say
-
     with opened(registry) as found:
         shown = found.history(name, after=after, limit=most)
     if json:
@@ -50,10 +43,8 @@ def history(
 
 
 def at(
-    time: Annotated[
-        str, typer.Argument(metavar="[TIME]", help="2026-03-01T12:00Z, or 2h or 30d ago. Now by default.")
-    ] = "now",
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this name.", show_default=False)] = None,
+    time: Annotated[str, argument("2026-03-01T12:00Z, or 2h or 30d ago. Now by default.", metavar="[TIME]")] = "now",
+    name: Annotated[str | None, argument("Only this name.", metavar="[NAME]")] = None,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
@@ -61,14 +52,10 @@ def at(
 
     flyball registry at 2026-03-01T12:00Z fraud
     """
-    from flyball.cli.output import console, print_json
-    from flyball.cli.registry.text import deviations, moment, next_step, placements, say
-
     when = moment_of(time)
     with opened(registry) as found:
         shown = found.at(when, name)
-    if json:
-        print_json(shown.model_dump(mode="json"))
+    if printed_as_json(shown, json):
         return
     say(f"{moment(shown.at)}   after event {shown.head.sequence:,}")
     if shown.placements:

@@ -5,42 +5,35 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from flyball.cli.registry.options import AsJson
-from flyball.errors import MissingExtraError, UsageError
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import printed_as_json
+from flyball.cli.registry.options import registry_extra
+from flyball.cli.registry.text import next_step, say
+from flyball.errors import UsageError
 
 if TYPE_CHECKING:
     from flyball.registry.home import RegistrySettings
 
 
 def init(
-    folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", envvar="FLYBALL_REGISTRY", help="The directory to create.")
-    ] = Path(".flyball/registry"),
+    folder: Annotated[Path, argument("The directory to create.", metavar="[DIR]", envvar="FLYBALL_REGISTRY")] = Path(
+        ".flyball/registry"
+    ),
     database: Annotated[
         str | None,
-        typer.Option(
+        option(
+            "sqlite:///FILE, postgresql://USER@HOST/NAME, or env:NAME for a variable with the URL; by default SQLite.",
             metavar="URL",
-            help="sqlite:///FILE, postgresql://USER@HOST/NAME, or env:NAME for a variable with the URL; by default SQLite.",
-            show_default=False,
         ),
     ] = None,
     artifacts: Annotated[
-        str | None,
-        typer.Option(metavar="STORE", help="A directory, or s3://BUCKET/PREFIX; by default artifacts.", show_default=False),
+        str | None, option("A directory, or s3://BUCKET/PREFIX; by default artifacts.", metavar="STORE")
     ] = None,
-    artifacts_endpoint: Annotated[
-        str | None, typer.Option(metavar="URL", help="The S3-compatible server, if not AWS.", show_default=False)
-    ] = None,
-    artifacts_region: Annotated[str | None, typer.Option(metavar="NAME", help="The S3 region.", show_default=False)] = None,
+    artifacts_endpoint: Annotated[str | None, option("The S3-compatible server, if not AWS.", metavar="URL")] = None,
+    artifacts_region: Annotated[str | None, option("The S3 region.", metavar="NAME")] = None,
     environment: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="An environment; may be repeated, in promotion order. By default dev, staging, production.",
-            show_default=False,
-        ),
+        option("An environment; may be repeated, in promotion order. By default dev, staging, production.", metavar="NAME"),
     ] = None,
     json: AsJson = False,
 ) -> None:
@@ -52,17 +45,9 @@ def init(
 
         flyball registry init prod --database env:REGISTRY_URL --artifacts s3://models/registry
     """
-    from flyball.cli.output import print_json
-    from flyball.cli.registry.text import next_step, say
-
-    try:
+    with registry_extra():
         from flyball.registry.home import Home
         from flyball.registry.tables.database import Database
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"the registry needs {error.name}, which is not installed",
-            next_step="install it:  pip install 'flyball[registry]'",
-        ) from error
     chosen = {
         "database": database,
         "artifacts": artifacts,
@@ -73,8 +58,7 @@ def init(
     made = Home.create(folder, _settings({key: value for key, value in chosen.items() if value is not None}))
     Database.open(made.database_url()).close()  # creates the tables, and reports a wrong URL now
     settings = made.settings
-    if json:
-        print_json({"registry": str(folder), **settings.model_dump()})
+    if printed_as_json({"registry": str(folder), **settings.model_dump()}, json):
         return
     say(f"{folder}   {settings.database}   {' → '.join(settings.environments)}")
     next_step(f"flyball key new root.pem && cp root.pub {folder}/ && flyball trust init --registry {folder}")

@@ -10,7 +10,10 @@ from typing import Annotated
 
 import typer
 
-from flyball.cli.registry.options import WHERE, As, AsJson, Home, Reason, actor, home
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import console, printed_as_json
+from flyball.cli.registry.options import WHERE, As, Home, Reason, actor, home
+from flyball.cli.registry.text import moment, next_step, row, say, table
 
 key = typer.Typer(
     name="key",
@@ -21,30 +24,22 @@ key = typer.Typer(
     ),
 )
 
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="The key's owner, as in the history.", show_default=False)]
+_Name = Annotated[str, argument("The key's owner, as in the history.", metavar="NAME")]
 
 
 @key.command()
 def add(
     name: _Name,
-    role: Annotated[
-        list[str],
-        typer.Option(
-            "--role", metavar="ROLE", help="reader, deployer, approver or auditor; may be repeated.", show_default=False
-        ),
-    ],
+    role: Annotated[list[str], option("reader, deployer, approver or auditor; may be repeated.", "--role", metavar="ROLE")],
     reason: Reason = "",
     by: As = None,
     registry: Home = WHERE,
     json: AsJson = False,
 ) -> None:
     """Create a key and print it once; the registry stores only its SHA-256."""
-    from flyball.cli.output import print_json
-
     with home(registry) as found:
         made = found.add_key(name, role, actor=actor(by), reason=reason)
-    if json:
-        print_json({"name": name, "roles": sorted(set(role)), "key": made})
+    if printed_as_json({"name": name, "roles": sorted(set(role)), "key": made}, json):
         return
     sys.stdout.write(made + "\n")
     sys.stdout.flush()
@@ -55,22 +50,14 @@ def add(
 @key.command("list")
 def show(registry: Home = WHERE, json: AsJson = False) -> None:
     """List the valid keys: owners and roles. The registry stores only hashes of keys."""
-    from flyball.cli.output import console, print_json
-    from flyball.cli.registry.text import moment, next_step, row, say, table
-
     with home(registry) as home_registry:
         keys = home_registry.keys()
-    if json:
-        print_json([
-            {
-                "name": one.name, "roles": sorted(one.roles), "added_at": one.added_at.isoformat(),
-                "added_by": one.added_by,
-            }
-            for one in keys
-        ])  # fmt: skip
+    added = [{"added_at": one.added_at.isoformat(), "added_by": one.added_by} for one in keys]
+    named = [{"name": one.name, "roles": sorted(one.roles)} for one in keys]
+    if printed_as_json([name | how for name, how in zip(named, added, strict=True)], json):
         return
     if not keys:
-        say("no keys: nobody can call the admin API yet")
+        say("no keys: no client can call the admin API yet")
         next_step("flyball registry key add NAME --role deployer")
         return
     found = table("owner", "roles", "since", "added by")
@@ -82,12 +69,8 @@ def show(registry: Home = WHERE, json: AsJson = False) -> None:
 @key.command()
 def remove(name: _Name, reason: Reason = "", by: As = None, registry: Home = WHERE, json: AsJson = False) -> None:
     """Revoke a key; the next request with it is refused."""
-    from flyball.cli.output import print_json
-    from flyball.cli.registry.text import say
-
     with home(registry) as found:
         found.remove_key(name, actor=actor(by), reason=reason)
-    if json:
-        print_json({"name": name, "removed": True})
+    if printed_as_json({"name": name, "removed": True}, json):
         return
     say(f"the key of {name} is revoked")

@@ -4,36 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from flyball.cli.registry.options import WHERE, AsJson, Where, opened
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import console, print_json
+from flyball.cli.registry.options import WHERE, Where, opened
+from flyball.cli.registry.text import approvals, moment, next_step, row, say, short, state, table
 
 if TYPE_CHECKING:
     from flyball.registry.views import NameView, VersionView
 
-_After = Annotated[
-    str | None, typer.Option("--after", metavar="NAME", help="Only names after this one: the next page.", show_default=False)
-]
-_Before = Annotated[
-    int | None,
-    typer.Option("--before", min=1, metavar="N", help="Only versions before this one: the next page.", show_default=False),
-]
-_Most = Annotated[int, typer.Option("--most", "-n", min=1, max=1000, help="Maximum number to list.")]
+_Before = Annotated[int | None, option("Only versions before this one: the next page.", "--before", min=1, metavar="N")]
 
 
 def listing(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="List the versions of this name.", show_default=False)
-    ] = None,
-    after: _After = None,
+    name: Annotated[str | None, argument("List the versions of this name.", metavar="[NAME]")] = None,
+    after: Annotated[str | None, option("Only names after this one: the next page.", "--after", metavar="NAME")] = None,
     before: _Before = None,
-    most: _Most = 100,
+    most: Annotated[int, option("Maximum number to list.", "--most", "-n", min=1, max=1000)] = 100,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
     """List all names with their newest version and placements, or all versions of one name."""
-    from flyball.cli.output import print_json
-
     with opened(registry) as found:
         if name is None:
             names = found.names(after=after, limit=most)
@@ -50,9 +40,6 @@ def listing(
 
 
 def _names(names: list[NameView], most: int) -> None:
-    from flyball.cli.output import console
-    from flyball.cli.registry.text import moment, next_step, row, say, state, table
-
     if not names:
         say("nothing is registered")
         next_step("flyball register NAME MODEL.onnx")
@@ -69,9 +56,6 @@ def _names(names: list[NameView], most: int) -> None:
 
 
 def _versions(versions: list[VersionView], most: int) -> None:
-    from flyball.cli.output import console
-    from flyball.cli.registry.text import approvals, moment, next_step, row, say, short, state, table
-
     if not versions:
         say("no versions before that")
         return

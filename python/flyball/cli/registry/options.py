@@ -5,12 +5,11 @@ from __future__ import annotations
 import getpass
 import os
 import re
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from flyball.cli.option import argument, option
 from flyball.errors import MissingExtraError, UsageError
 
 if TYPE_CHECKING:
@@ -22,43 +21,34 @@ if TYPE_CHECKING:
     from flyball.registry.local import LocalRegistry
 
 WHERE = ".flyball/registry"
-_INSTALL = "install it:  pip install 'flyball[registry]'"
 _VERSION = re.compile(r"^v?([1-9][0-9]*)$")
 
 Where = Annotated[
     str,
-    typer.Option(
+    option(
+        "The registry: a directory, or https://HOST:PORT with the key in FLYBALL_REGISTRY_KEY.",
         "--registry",
         metavar="HOME|URL",
         envvar="FLYBALL_REGISTRY",
-        help="The registry: a directory, or https://HOST:PORT with the key in FLYBALL_REGISTRY_KEY.",
     ),
 ]
 Home = Annotated[
-    str,
-    typer.Option("--registry", metavar="HOME", envvar="FLYBALL_REGISTRY", help="The registry's directory on this machine."),
+    str, option("The registry's directory on this machine.", "--registry", metavar="HOME", envvar="FLYBALL_REGISTRY")
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 As = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Actor for the history, marked as not authenticated; by default you. Over HTTP, the API key's owner.",
         "--as",
         metavar="NAME",
         envvar="FLYBALL_ACTOR",
-        help="Actor for the history, marked as not authenticated; by default you. Over HTTP, the API key's owner.",
-        show_default=False,
     ),
 ]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the history.")]
-NeededReason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the history.")]
-Key = Annotated[
-    Path, typer.Option("--key", metavar="FILE", help="Your private key (flyball key new); it stays on this machine.")
-]
-Ref = Annotated[str, typer.Argument(metavar="NAME@VERSION", help="fraud@7, or fraud@ALIAS.", show_default=False)]
-MaybeVersion = Annotated[
-    str | None, typer.Argument(metavar="[VERSION]", help="7 or v7, if not in NAME@VERSION.", show_default=False)
-]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The name, such as fraud.", show_default=False)]
+Reason = Annotated[str, option("The reason, for the history.", "--reason", metavar="TEXT")]
+Key = Annotated[Path, option("Your private key (flyball key new); it stays on this machine.", "--key", metavar="FILE")]
+Ref = Annotated[str, argument("fraud@7, or fraud@ALIAS.", metavar="NAME@VERSION")]
+MaybeVersion = Annotated[str | None, argument("7 or v7, if not in NAME@VERSION.", metavar="[VERSION]")]
+Name = Annotated[str, argument("The name, such as fraud.", metavar="NAME")]
 
 
 def ref_of(name: str, version: str | None) -> str:
@@ -95,11 +85,8 @@ def opened(where: str) -> Iterator[Acting]:
         return
     from flyball.registry.remote.registry import RemoteRegistry
 
-    remote = RemoteRegistry(where)
-    try:
+    with closing(RemoteRegistry(where)) as remote:
         yield remote
-    finally:
-        remote.close()
 
 
 @contextmanager
@@ -109,15 +96,20 @@ def home(where: str) -> Iterator[LocalRegistry]:
         raise UsageError(
             "this verb needs a registry on this machine", next_step="run it on the registry's machine, with --registry HOME"
         )
-    try:
+    with registry_extra():
         from flyball.registry.local import LocalRegistry
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(f"the registry needs {error.name}, which is not installed", next_step=_INSTALL) from error
-    registry = LocalRegistry.open(Path(where), gates=_gates)
-    try:
+    with closing(LocalRegistry.open(Path(where), gates=_gates)) as registry:
         yield registry
-    finally:
-        registry.close()
+
+
+@contextmanager
+def registry_extra(what: str = "the registry") -> Iterator[None]:
+    """Import packages of the registry's extra; the error names a missing one."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        step = "install it:  pip install 'flyball[registry]'"
+        raise MissingExtraError(f"{what} needs {error.name}, which is not installed", next_step=step) from error
 
 
 def _gates(subject: Subject) -> list[Gate]:

@@ -4,37 +4,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from flyball.cli.registry.options import WHERE, As, AsJson, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
+from flyball.cli.option import AsJson, option
+from flyball.cli.output import console, printed_as_json
+from flyball.cli.registry.options import WHERE, As, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
+from flyball.cli.registry.text import gates, moment, next_step, say
 from flyball.cli.registry.wait import Wait, live_servers, report, reports_of
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
     from flyball.registry.views import ReceiptView
 
-_To = Annotated[
-    str, typer.Option("--to", metavar="ENVIRONMENT", help="The environment: dev, staging, production …", show_default=False)
-]
-_Share = Annotated[
-    float | None,
-    typer.Option("--share", min=0, max=1, help="As a candidate with this share of requests, 0 to 1.", show_default=False),
-]
-_Shadow = Annotated[
-    bool, typer.Option("--shadow", help="As a shadow: gets a copy of each request, its answers are only recorded.")
-]
-_BreakGlass = Annotated[
-    bool, typer.Option("--break-glass", help="Skip the gates in an emergency; needs --reason and is marked in the history.")
-]
+_Share = Annotated[float | None, option("As a candidate with this share of requests, 0 to 1.", "--share", min=0, max=1)]
+_Shadow = Annotated[bool, option("As a shadow: gets a copy of each request, its answers are only recorded.", "--shadow")]
 
 
 def promote(
     name: Ref,
-    to: _To,
+    to: Annotated[str, option("The environment: dev, staging, production …", "--to", metavar="ENVIRONMENT")],
     version: MaybeVersion = None,
     share: _Share = None,
     shadow: _Shadow = False,
-    break_glass: _BreakGlass = False,
+    break_glass: Annotated[
+        bool, option("Skip the gates in an emergency; needs --reason and is marked in the history.", "--break-glass")
+    ] = False,
     wait: Wait = 10,
     reason: Reason = "",
     by: As = None,
@@ -50,8 +42,6 @@ def promote(
 
         flyball promote fraud@8 --to production --share 0.05
     """
-    from flyball.cli.output import console, print_json
-    from flyball.cli.registry.text import next_step, say
     from flyball.registry.acts.interface import Candidate
 
     if share is not None and shadow:
@@ -64,8 +54,7 @@ def promote(
         servers = live_servers(found.status(), to) if wait else set()
         receipt = found.promote(ref, to, actor=actor(by), reason=reason, candidate=candidate, break_glass=break_glass)
         reports = reports_of(found, receipt, to, servers, wait)
-    if json:
-        print_json({**receipt.model_dump(mode="json"), "servers": [one.model_dump(mode="json") for one in reports]})
+    if printed_as_json({**receipt.model_dump(mode="json"), "servers": reports}, json):
         return
     _print(receipt, to, share, shadow)
     report(receipt, reports, servers, to)
@@ -76,8 +65,6 @@ def promote(
 
 
 def _print(receipt: ReceiptView, to: str, share: float | None, shadow: bool) -> None:
-    from flyball.cli.registry.text import gates, moment, say
-
     placed = f"{receipt.event.name}@{receipt.version}"
     how = f" with {share:.0%} of the requests" if share is not None else " as a shadow" if shadow else ""
     say(f"{placed} → {to}{how}   {moment(receipt.event.at)}")

@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from flyball.cli.option import AsJson, argument, option, with_options
+from flyball.cli.output import printed_as_json
 from flyball.cli.registry.card_options import (
+    CARD_OPTIONS,
+    LINEAGE_OPTIONS,
+    MORE_CARD_OPTIONS,
     CardFile,
-    Code,
-    Data,
-    Limits,
-    Metric,
-    Notes,
-    Owner,
-    Parameter,
-    Purpose,
-    Tier,
-    Validated,
-    ValidationDue,
     card_of,
     contract_of,
     lineage_of,
     metrics_of,
 )
-from flyball.cli.registry.options import WHERE, As, AsJson, Reason, Where, actor, opened
+from flyball.cli.registry.options import WHERE, As, Reason, Where, actor, opened
+from flyball.cli.registry.text import next_step, say, short, size, waits_for
 from flyball.cli.registry.wait import act_is_done
 
 if TYPE_CHECKING:
@@ -36,55 +29,27 @@ if TYPE_CHECKING:
     from flyball.registry.packages.deployment import PackageFolder
     from flyball.registry.views import VersionDetail
 
-_Source = Annotated[
-    Path | None,
-    typer.Argument(metavar="[MODEL.onnx|DIR]", help="An ONNX file, or a directory with all files.", show_default=False),
-]
-_Decision = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="A decision in YAML, with the files it references.", show_default=False)
-]
-_Sample = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="A JSON row to measure the latency contract with; may be repeated."),
-]
-_Profile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Expected distribution of inputs and scores, in JSON.", show_default=False),
-]
-_Contract = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Latency contract: p99_ms at rate_per_s; checked at promotion.", show_default=False),
-]
-_Certificate = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Equivalence certificate; checked at promotion.", show_default=False),
-]
+_Source = Annotated[Path | None, argument("An ONNX file, or a directory with all files.", metavar="[MODEL.onnx|DIR]")]
+_Contract = Annotated[Path | None, option("Latency contract: p99_ms at rate_per_s; checked at promotion.", metavar="FILE")]
 
 
+@with_options(CARD_OPTIONS | MORE_CARD_OPTIONS | LINEAGE_OPTIONS)
 def register(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name that callers use.", show_default=False)],
+    name: Annotated[str, argument("The name that callers use.", metavar="NAME")],
     source: _Source = None,
-    decision: _Decision = None,
-    sample: _Sample = None,
-    profile: _Profile = None,
+    decision: Annotated[Path | None, option("A decision in YAML, with the files it references.", metavar="FILE")] = None,
+    sample: Annotated[
+        list[Path] | None, option("A JSON row to measure the latency contract with; may be repeated.", metavar="FILE")
+    ] = None,
+    profile: Annotated[Path | None, option("Expected distribution of inputs and scores, in JSON.", metavar="FILE")] = None,
     contract: _Contract = None,
-    certificate: _Certificate = None,
+    certificate: Annotated[Path | None, option("Equivalence certificate; checked at promotion.", metavar="FILE")] = None,
     card: CardFile = None,
-    owner: Owner = None,
-    purpose: Purpose = None,
-    tier: Tier = None,
-    limits: Limits = None,
-    validated: Validated = None,
-    validation_due: ValidationDue = None,
-    metric: Metric = None,
-    data: Data = None,
-    code: Code = None,
-    parameter: Parameter = None,
-    notes: Notes = "",
     reason: Reason = "",
     author: As = None,
     registry: Where = WHERE,
     json: AsJson = False,
+    **flags: Any,
 ) -> None:
     """Register a model or a decision as the next version of a name.
 
@@ -97,10 +62,6 @@ def register(
     """
     from flyball.registry.packages.pack import Contents, pack
 
-    given = {
-        "owner": owner, "purpose": purpose, "tier": tier, "limits": limits, "validated": validated,
-        "validation_due": validation_due,
-    }  # fmt: skip
     acting = actor(author)
     whole = source is not None and source.is_dir()
     contents = Contents(
@@ -111,12 +72,12 @@ def register(
         decision=decision,
         samples=sample or [],
         profile=profile,
-        card=card_of(card, given),
-        metrics=metrics_of(metric),
-        lineage=lineage_of(data, code, parameter),
+        card=card_of(card, flags),
+        metrics=metrics_of(flags["metric"]),
+        lineage=lineage_of(flags["data"], flags["code"], flags["parameter"]),
         contract=contract_of(contract),
         certificate=certificate,
-        notes=notes,
+        notes=flags["notes"] or "",
     )
     with opened(registry) as found, tempfile.TemporaryDirectory(prefix="flyball-package-") as made:
         pack(contents, Path(made, "package"), _resolve(found, Path(made)))
@@ -141,11 +102,7 @@ def _resolve(registry: Acting, scratch: Path) -> Callable[[str], PackageFolder]:
 
 
 def _print(version: VersionDetail, before: VersionDetail | None, json: bool) -> None:
-    from flyball.cli.output import print_json
-    from flyball.cli.registry.text import next_step, say, short, size, waits_for
-
-    if json:
-        print_json(version.model_dump(mode="json"))
+    if printed_as_json(version, json):
         return
     total = sum(file.size for file in version.files)
     say(f"{version.name}@{version.number}   {short(version.root)}   {size(total)}   {version.kind}, tier {version.tier}")

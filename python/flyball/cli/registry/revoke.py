@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from flyball.cli.registry.options import (
-    WHERE,
-    As,
-    AsJson,
-    MaybeVersion,
-    NeededReason,
-    Reason,
-    Ref,
-    Where,
-    actor,
-    opened,
-    ref_of,
-)
+from flyball.cli.option import AsJson, option
+from flyball.cli.output import printed_as_json
+from flyball.cli.registry.options import WHERE, As, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
+from flyball.cli.registry.text import next_step, say
 
 
 def revoke(
     name: Ref,
-    reason: NeededReason,
+    reason: Reason,
     version: MaybeVersion = None,
-    stop: Annotated[bool, typer.Option("--stop", help="Even if it is placed: the name stops serving there.")] = False,
+    stop: Annotated[bool, option("Even if it is placed: the name stops serving there.", "--stop")] = False,
     by: As = None,
     registry: Where = WHERE,
     json: AsJson = False,
@@ -36,14 +25,10 @@ def revoke(
 
         flyball revoke fraud@7 --reason "trained on leaked labels"
     """
-    from flyball.cli.output import print_json
-    from flyball.cli.registry.text import next_step, say
-
     ref = ref_of(name, version)
     with opened(registry) as found:
         receipt = found.revoke(ref, actor=actor(by), reason=reason, stop=stop)
-    if json:
-        print_json(receipt.model_dump(mode="json"))
+    if printed_as_json(receipt, json):
         return
     whole = f"{receipt.event.name}@{receipt.version}"
     say(f"{whole}   revoked: {reason}")
@@ -62,14 +47,10 @@ def retire(
 
     flyball retire fraud@3
     """
-    from flyball.cli.output import print_json
-    from flyball.cli.registry.text import next_step, say
-
     ref = ref_of(name, version)
     with opened(registry) as found:
         receipt = found.retire(ref, actor=actor(by), reason=reason)
-    if json:
-        print_json(receipt.model_dump(mode="json"))
+    if printed_as_json(receipt, json):
         return
     say(f"{receipt.event.name}@{receipt.version}   retired")
     next_step("flyball registry gc", "(lists artifacts that could be removed)")

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from flyball.cli.registry.options import WHERE, As, AsJson, Name, Reason, Where, actor, number_of, opened
+from flyball.cli.option import AsJson, option
+from flyball.cli.output import printed_as_json
+from flyball.cli.registry.options import WHERE, As, Name, Reason, Where, actor, number_of, opened
+from flyball.cli.registry.text import moment, next_step, say
 from flyball.cli.registry.wait import Wait, live_servers, report, reports_of
 
 
 def rollback(
     name: Name,
-    environment: Annotated[str, typer.Option("--environment", "-e", metavar="NAME", help="The environment.")] = "production",
+    environment: Annotated[str, option("The environment.", "--environment", "-e", metavar="NAME")] = "production",
     to: Annotated[
-        str | None,
-        typer.Option(
-            "--to", metavar="VERSION", help="The version to go back to; by default the previous one.", show_default=False
-        ),
+        str | None, option("The version to go back to; by default the previous one.", "--to", metavar="VERSION")
     ] = None,
     wait: Wait = 10,
     reason: Reason = "",
@@ -32,16 +30,12 @@ def rollback(
 
         flyball rollback fraud
     """
-    from flyball.cli.output import print_json
-    from flyball.cli.registry.text import moment, next_step, say
-
     target = None if to is None else number_of(to)
     with opened(registry) as found:
         servers = live_servers(found.status(), environment) if wait else set()
         receipt = found.rollback(name, environment, actor=actor(by), reason=reason, to=target)
         reports = reports_of(found, receipt, environment, servers, wait)
-    if json:
-        print_json({**receipt.model_dump(mode="json"), "servers": [one.model_dump(mode="json") for one in reports]})
+    if printed_as_json({**receipt.model_dump(mode="json"), "servers": reports}, json):
         return
     left = receipt.event.body.get("from")
     say(f"{name}@{receipt.version} → {environment}   rolled back from {left}   {moment(receipt.event.at)}")

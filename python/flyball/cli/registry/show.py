@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flyball.cli.registry.options import WHERE, AsJson, MaybeVersion, Ref, Where, opened, ref_of
+from rich.text import Text
+
+from flyball.cli.option import AsJson
+from flyball.cli.output import console, printed_as_json
+from flyball.cli.registry.options import WHERE, MaybeVersion, Ref, Where, opened, ref_of
+from flyball.cli.registry.text import approvals, moment, next_step, row, say, short, size, state, table, waits_for
 
 if TYPE_CHECKING:
     from flyball.registry.views import VersionDetail
@@ -12,22 +17,15 @@ if TYPE_CHECKING:
 
 def show(name: Ref, version: MaybeVersion = None, registry: Where = WHERE, json: AsJson = False) -> None:
     """Show one version: its card, lineage, files, signature and approvals."""
-    from flyball.cli.output import print_json
-
     with opened(registry) as found:
         shown = found.show(ref_of(name, version))
         environments = found.status(shown.name).environments
-    if json:
-        print_json(shown.model_dump(mode="json"))
+    if printed_as_json(shown, json):
         return
     _print(shown, environments)
 
 
 def _print(shown: VersionDetail, environments: list[str]) -> None:
-    from rich.text import Text
-
-    from flyball.cli.registry.text import approvals, moment, next_step, say, state, waits_for
-
     ref = f"{shown.name}@{shown.number}"
     say(Text.assemble((ref, "bold"), "   ", state(shown.state), f"   {shown.kind}, tier {shown.tier}"))
     say(f"  package        {shown.root}")
@@ -50,8 +48,6 @@ def _print(shown: VersionDetail, environments: list[str]) -> None:
 
 def _print_meta(meta: dict[str, Any]) -> None:
     """Print the card and the lineage, without empty fields."""
-    from flyball.cli.registry.text import say
-
     lineage = meta.get("lineage") or {}
     fields = {
         **(meta.get("card") or {}),
@@ -70,9 +66,6 @@ def _print_meta(meta: dict[str, Any]) -> None:
 
 
 def _print_files(shown: VersionDetail) -> None:
-    from flyball.cli.output import console
-    from flyball.cli.registry.text import row, short, size, table
-
     found = table("  file", "size", "digest")
     for file in shown.files:
         row(found, f"  {file.name}", size(file.size), short(file.digest))

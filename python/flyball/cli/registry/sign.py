@@ -5,33 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from flyball.cli.registry.options import WHERE, As, AsJson, Key, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
+from flyball.cli.option import AsJson, option
+from flyball.cli.output import printed_as_json
+from flyball.cli.registry.options import WHERE, As, Key, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
+from flyball.cli.registry.text import next_step, say, waits_for
 from flyball.cli.registry.wait import act_is_done
 
-_Environments = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--environment",
-        metavar="NAME",
-        help="An environment it may serve in; may be repeated. By default all.",
-        show_default=False,
-    ),
-]
-_Days = Annotated[int, typer.Option("--days", min=1, max=3660, help="Days until the release expires.")]
-_Folder = Annotated[
-    Path | None,
-    typer.Option("--compare", metavar="DIR", help="Sign only if the registry has exactly these files.", show_default=False),
-]
+_Folder = Annotated[Path | None, option("Sign only if the registry has exactly these files.", "--compare", metavar="DIR")]
 
 
 def sign(
     name: Ref,
     key: Key,
     version: MaybeVersion = None,
-    environment: _Environments = None,
-    days: _Days = 365,
+    environment: Annotated[
+        list[str] | None,
+        option("An environment it may serve in; may be repeated. By default all.", "--environment", metavar="NAME"),
+    ] = None,
+    days: Annotated[int, option("Days until the release expires.", "--days", min=1, max=3660)] = 365,
     compare: _Folder = None,
     reason: Reason = "",
     by: As = None,
@@ -45,8 +36,6 @@ def sign(
 
         flyball sign fraud@7 --key risk.pem --environment staging --environment production
     """
-    from flyball.cli.output import print_json
-    from flyball.cli.registry.text import next_step, say, waits_for
     from flyball.registry.acts.signatures import check_same, signed
     from flyball.signing.keys import load_private
 
@@ -63,8 +52,7 @@ def sign(
         receipt = found.sign(whole, bundle=bundle, release=release, actor=actor(by), reason=reason)
         with act_is_done(receipt):
             now = found.show(whole)
-    if json:
-        print_json(now.model_dump(mode="json"))
+    if printed_as_json(now, json):
         return
     say(f"{now.name}@{now.number}   signed by {now.signed_by}   for {', '.join(where)}, {days} days")
     next_step(*waits_for(now, environments))

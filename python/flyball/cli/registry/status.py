@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from rich.text import Text
 
-from flyball.cli.registry.options import WHERE, AsJson, Where, opened
+from flyball.cli.option import AsJson, argument
+from flyball.cli.output import console, printed_as_json
+from flyball.cli.registry.options import WHERE, Where, opened
+from flyball.cli.registry.text import deviations, moment, next_step, placements, row, say, short, state, table, waits_for
 
 if TYPE_CHECKING:
     from flyball.registry.views import StatusView
@@ -16,7 +19,7 @@ _STALE_S = 60
 
 
 def status(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Only this name.", show_default=False)] = None,
+    name: Annotated[str | None, argument("Only this name.", metavar="[NAME]")] = None,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
@@ -25,20 +28,14 @@ def status(
     A line shows each difference between what is placed and what a server serves. A server that has not reported for a
     minute is shown as silent, after five as gone.
     """
-    from flyball.cli.output import print_json
-
     with opened(registry) as found:
         shown = found.status(name)
-    if json:
-        print_json(shown.model_dump(mode="json"))
+    if printed_as_json(shown, json):
         return
     _print(shown, name)
 
 
 def _print(shown: StatusView, name: str | None) -> None:
-    from flyball.cli.output import console
-    from flyball.cli.registry.text import deviations, next_step, placements, say, waits_for
-
     out = console()
     if shown.placements:
         out.print(placements(shown.placements))
@@ -67,11 +64,6 @@ def _print(shown: StatusView, name: str | None) -> None:
 
 
 def _nodes(shown: StatusView) -> None:
-    from rich.text import Text
-
-    from flyball.cli.output import console
-    from flyball.cli.registry.text import moment, row, short, state, table
-
     found = table("server", "environment", "name", "placed", "state", "serves", "since", "last report", "why")
     now = datetime.now(UTC)
     for one in shown.nodes:

@@ -5,26 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from flyball.cli.registry.options import (
-    WHERE,
-    As,
-    AsJson,
-    Key,
-    MaybeVersion,
-    Reason,
-    Ref,
-    Where,
-    actor,
-    opened,
-    ref_of,
-)
+from flyball.cli.option import AsJson, argument, option
+from flyball.cli.output import counted, printed_as_json
+from flyball.cli.registry.options import WHERE, As, Key, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
+from flyball.cli.registry.text import next_step, say, short, size, waits_for
 
 
 def export(
     name: Ref,
-    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write.", show_default=False)],
+    out: Annotated[Path, option("The file to write.", "--out", metavar="FILE")],
     key: Key,
     version: MaybeVersion = None,
     registry: Where = WHERE,
@@ -36,16 +25,13 @@ def export(
 
         flyball registry export fraud@7 --out fraud-7.flyball --key risk.pem
     """
-    from flyball.cli.output import counted, print_json
-    from flyball.cli.registry.text import next_step, say, size
     from flyball.registry.transfer import export as write_file
     from flyball.signing.keys import load_private
 
     loaded = load_private(key)
     with opened(registry) as found:
         exported = write_file(found, ref_of(name, version), out, loaded)
-    if json:
-        print_json({"file": str(out), **exported.model_dump(mode="json")})
+    if printed_as_json({"file": str(out), **exported.model_dump(mode="json")}, json):
         return
     versions = ", ".join(f"{one.name}@{one.version}" for one in exported.versions)
     say(f"{out}   {size(out.stat().st_size)}   {versions}, {counted(len(exported.blobs), 'artifact')}")
@@ -53,7 +39,7 @@ def export(
 
 
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file written by export.", show_default=False)],
+    file: Annotated[Path, argument("A file written by export.", metavar="FILE")],
     reason: Reason = "",
     by: As = None,
     registry: Where = WHERE,
@@ -63,13 +49,9 @@ def import_(
 
     flyball registry import fraud-7.flyball
     """
-    from flyball.cli.output import print_json
-    from flyball.cli.registry.text import next_step, say, short, waits_for
-
     with opened(registry) as found:
         imported = found.import_file(file, actor=actor(by), reason=reason)
-    if json:
-        print_json([one.model_dump(mode="json") for one in imported])
+    if printed_as_json(imported, json):
         return
     for one in imported:
         say(f"{one.name}@{one.number}   {short(one.root)}   signed by {one.signed_by}")
@@ -81,7 +63,7 @@ def import_(
 
 def fetch(
     name: Ref,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The directory to create.", show_default=False)],
+    out: Annotated[Path, option("The directory to create.", "--out", metavar="DIR")],
     version: MaybeVersion = None,
     registry: Where = WHERE,
     json: AsJson = False,
@@ -90,13 +72,9 @@ def fetch(
 
     flyball registry fetch fraud@7 --out review
     """
-    from flyball.cli.output import counted, print_json
-    from flyball.cli.registry.text import next_step, say
-
     with opened(registry) as found:
         shown = found.fetch(ref_of(name, version), out)
-    if json:
-        print_json({"folder": str(out), "root": shown.root, "files": [one.model_dump() for one in shown.files]})
+    if printed_as_json({"folder": str(out), "root": shown.root, "files": shown.files}, json):
         return
     say(f"{out}   {counted(len(shown.files), 'file')}   {shown.root}")
     if shown.kind == "decision":

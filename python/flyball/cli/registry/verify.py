@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
+from rich.text import Text
 
-from flyball.cli.registry.options import WHERE, AsJson, Home, Where, home, opened
+from flyball.cli.option import AsJson, option
+from flyball.cli.output import counted, print_json, printed_as_json
+from flyball.cli.registry.options import WHERE, Home, Where, home, opened
+from flyball.cli.registry.text import next_step, say
 from flyball.errors import RegistryBrokenError
 
 if TYPE_CHECKING:
@@ -18,15 +21,10 @@ def verify(
     registry: Where = WHERE,
     head: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="SEQUENCE:HASH", help="A chain head stored elsewhere, which must be in the chain. May be repeated."
-        ),
+        option("A chain head stored elsewhere, which must be in the chain. May be repeated.", metavar="SEQUENCE:HASH"),
     ] = None,
-    journal: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="A decision journal, whose records also have heads.", show_default=False),
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Only check that artifacts exist; do not read them.")] = False,
+    journal: Annotated[Path | None, option("A decision journal, whose records also have heads.", metavar="DIR")] = None,
+    quick: Annotated[bool, option("Only check that artifacts exist; do not read them.", "--quick")] = False,
     json: AsJson = False,
 ) -> None:
     """Verify the event chain, the tables against the events, and every byte of every artifact.
@@ -34,11 +32,6 @@ def verify(
     Exit code 4 if anything is wrong; reports all findings. Anyone with write access to the database could have cut off
     its end, or rewritten it: only a head stored elsewhere, by you or in a journal, reveals that.
     """
-    from rich.text import Text
-
-    from flyball.cli.output import counted, print_json
-    from flyball.cli.registry.text import say
-
     with opened(registry) as found:
         shown = found.verify(quick=quick)
         findings = [*shown.findings, *_missing_heads(found, head or [], journal)]
@@ -77,13 +70,9 @@ def _missing_heads(registry: Acting, stored: list[str], journal: Path | None) ->
 
 def rebuild(registry: Home = WHERE, json: AsJson = False) -> None:
     """Rebuild the tables from the events. Nothing is lost: the tables hold only derived data."""
-    from flyball.cli.output import counted, print_json
-    from flyball.cli.registry.text import next_step, say
-
     with home(registry) as found:
         events = found.rebuild()
-    if json:
-        print_json({"events": events})
+    if printed_as_json({"events": events}, json):
         return
     say(f"rebuilt from {counted(events, 'event')}")
     next_step("flyball registry verify")

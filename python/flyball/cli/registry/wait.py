@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from flyball.cli.option import option
+from flyball.cli.output import counted
+from flyball.cli.registry.text import say
 from flyball.errors import GateRefusedError, UnavailableError
 
 if TYPE_CHECKING:
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from flyball.registry.views import NodeView, ReceiptView, StatusView
 
 Wait = Annotated[
-    float,
-    typer.Option("--wait", min=0, max=600, metavar="SECONDS", help="How long to wait for servers; 0 does not wait."),
+    float, option("How long to wait for servers; 0 does not wait.", "--wait", min=0, max=600, metavar="SECONDS")
 ]
 _SILENT_S = 60
 _POLL_S = 0.25
@@ -67,9 +67,6 @@ def reports_of(registry: Acting, receipt: ReceiptView, environment: str, servers
 
 def report(receipt: ReceiptView, found: list[NodeView], servers: set[str], environment: str) -> None:
     """Print how many servers serve it. Raises on a refusal: the event stays, the old version keeps serving."""
-    from flyball.cli.output import counted
-    from flyball.cli.registry.text import say
-
     if receipt.warning:
         say(receipt.warning, style="bold yellow")
     live = [node for node in found if node.state != "refused"]

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from flyball.decision_log.read.whole_log import WholeLog
-    from flyball.decision_log.retention.retired import Retired
-
 
 @dataclass
 class ParquetVerified:
@@ -58,17 +55,12 @@ def verify_parquet(
             faults.append("its files were rewritten, with the same content")
         if parts and not faults and (proof := reader.read_proof(parts[0])).segment != entry.segment:
             faults.append(f"its files belong to segment {proof.segment}")
-        if parts and not faults and differs(folder, entry.segment, _index(log, entry)):
+        if parts and not faults and differs(folder, entry.segment, index_of(log.segment_records(entry.segment))):
             faults.append("its index is missing or does not match its records")
         verified.findings += [Finding(segment=entry.segment, what=fault) for fault in faults]
         verified.segments += 1
         verified.records += entry.frames
     return verified
-
-
-def _index(log: WholeLog, entry: Retired) -> bytes:
-    _, frames = log.segment_frames(entry.segment)
-    return index_of({**log.render(frame.payload), "seq": frame.seq, "segment": frame.segment} for frame in frames)
 
 
 def ranges(numbers: list[int]) -> str:

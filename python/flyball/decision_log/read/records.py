@@ -14,8 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from flyball.errors import JournalRefusedError, NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from flyball.native.journal import JournalLog
 
 
@@ -173,18 +171,6 @@ class Erasure(Record):
     subject: str | None = None
 
 
-class Tensors(Record):
-    """Tensors sent directly to a decision's exposed model."""
-
-    kind: Literal["tensors"] = "tensors"
-    decision: str
-    models: list[ModelUsed] = []
-    protocol: str | None = None
-    caller: str | None = None
-    trace: str | None = None
-    rows: int = 0
-
-
 _TYPES: dict[str, type[Record]] = {
     "decision": Decided,
     "failed": Failed,
@@ -192,7 +178,6 @@ _TYPES: dict[str, type[Record]] = {
     "outcome": Outcome,
     "override": Override,
     "erased": Erasure,
-    "tensors": Tensors,
 }
 
 
@@ -205,11 +190,6 @@ def typed(document: dict[str, Any]) -> Record:
             f"record {document.get('seq')} has an unknown form: {error.errors()[0]['msg']}",
             next_step=f"show it as JSON:  flyball decisions query --json --where 'seq = {document.get('seq')}'",
         ) from error
-
-
-def records(log: JournalLog, from_seq: int = 0, **filters: Any) -> Iterator[Record]:
-    """Typed records from a sequence number on; filters as in `JournalLog.records`."""
-    return map(typed, log.records(from_seq, **filters))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,4 @@
-"""Decisions that wait for review: those with an outcome such as `review` and no override.
-
-Must not know how they are shown.
-"""
+"""Decisions that wait for review, and the policies of recorded decisions. Must not know how they are shown."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from flyball.decision_log.read.records import History
     from flyball.native.journal import JournalLog
 
     Json = dict[str, Any]
@@ -40,9 +38,25 @@ def waiting(
 
 def outcomes_of(log: JournalLog, record: Json) -> list[str] | None:
     """The outcomes of the policy that served; None if its document is no longer in the log."""
+    policy = _policy(log, record)
+    return None if policy is None else list(policy["outcomes"])
+
+
+def reason_texts(log: JournalLog, history: History) -> tuple[dict[str, str], list[str | None]]:
+    """Texts by reason code, and the code of each rule; empty if the deployment is no longer in the log."""
+    record = next(document for document in history.documents if document["seq"] == history.decision.seq)
+    policy = _policy(log, record) if record.get("reasons") or record.get("rules") else None
+    if policy is None:
+        return {}, []
+    texts: dict[str, str] = (policy.get("reasons") or {}).get("texts") or {}
+    return texts, [rule.get("reason") for rule in policy.get("rules") or ()]
+
+
+def _policy(log: JournalLog, record: Json) -> Json | None:
     from flyball.decision_log.replay.deployments import Deployments, NotReplayableError
 
     try:
-        return list(Deployments(log).of(record).decision["policy"]["outcomes"])
+        policy: Json = Deployments(log).of(record).decision["policy"]
     except NotReplayableError:
         return None
+    return policy

@@ -128,6 +128,19 @@ class WholeLog(JournalLog):
             return parquet.header(entry), parquet.frames(entry)
         return self.header(segment), list(self.live_frames(segment))
 
+    def segment_records(self, segment: int) -> Iterator[dict[str, Any]]:
+        """The durable records of a segment, from Parquet or its own file."""
+        _, frames = self.segment_frames(segment)
+        return ({**self.render(frame.payload), "seq": frame.seq, "segment": frame.segment} for frame in frames)
+
+    def live_records(self, kinds: list[str] | None = None) -> Iterator[dict[str, Any]]:
+        """The records in segments, also those not yet durable."""
+        segments = self.segments()
+        at, end = segments[0].first_seq if segments else 0, not segments
+        while not end:
+            lines, at, end = self.chunk(at, _MOST, {"kinds": kinds})
+            yield from map(json.loads, lines.splitlines())
+
     def live_frames(self, segment: int) -> Iterator[Frame]:
         """Durable frames of a segment that still has its own file."""
         facts = next(facts for facts in self.segments() if facts.segment == segment)

@@ -16,10 +16,11 @@ from flyball.decision_log.replay.batches import Target, decided_again
 from flyball.decision_log.replay.rows import NotReplayable, ReplayRow, replay_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
     from flyball.decision.decision import Decision
     from flyball.decision_log.replay.batches import Prepared
+    from flyball.native.journal import JournalLog
 
     Json = dict[str, Any]
 
@@ -94,6 +95,12 @@ def try_candidate(
     finally:
         server.close()
     return trial
+
+
+def truths_of(log: JournalLog, decision: str, ids: Container[str]) -> dict[str, Any]:
+    """True outcomes by decision id. A later record replaces an earlier one, whatever its own time."""
+    outcomes = log.records(kinds=["outcome"], decision=decision)
+    return {record["id"]: record.get("truth") for record in outcomes if record["id"] in ids}
 
 
 def _prepared(record: Json, document: Mapping[str, Any], target: Target) -> Prepared:

@@ -65,14 +65,14 @@ class Compared:
 def compare(record: Json, decided: Decided, tolerance: float = TOLERANCE) -> Compared:
     """Compare a record with its row decided again."""
     differences = [
-        f"{name} {_shown(record.get(name))} → {_shown(got)}"
+        f"{name} {shown(record.get(name))} → {shown(got)}"
         for name, got in (("outcome", decided.outcome), ("band", decided.band))
         if record.get(name) != got
     ]
     differences += _reasons(record, decided)
     numbers = [*_scores(record, decided), *_contributions(record, decided)]
     moved = [name for name, was, now in numbers if not same_bits(was, now)]
-    differences += [f"{name} {_shown(was)} → {_shown(now)}" for name, was, now in numbers if not near(was, now, tolerance)]
+    differences += [f"{name} {shown(was)} → {shown(now)}" for name, was, now in numbers if not near(was, now, tolerance)]
     if differences:
         return Compared(Class.DIFFERS, tuple(differences), bool(moved))
     if moved:
@@ -152,5 +152,6 @@ def _listed(codes: list[str]) -> str:
     return ", ".join(codes) or "none"
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """The value as text; None as \"none\"."""
     return "none" if value is None else str(value)

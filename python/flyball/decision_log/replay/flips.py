@@ -124,10 +124,7 @@ def errors(
     for name, count in counts.items():
         both = _pairs(count)
         if both.rows:
-            was, now = both.both + both.first, both.both + both.second
-            found.append(
-                Error(name, both.rows, wilson(was, both.rows, level), wilson(now, both.rows, level), difference(both, level))
-            )
+            found.append(Error(name, both.rows, *_rates(both, level)))
     return found
 
 
@@ -161,9 +158,14 @@ def _shares(pairs: Sequence[Pair], outcomes: Iterable[str], level: float) -> lis
         count = Counter((pair.was == outcome, pair.now == outcome) for pair in pairs)
         both = _pairs(count)
         if both.neither < both.rows:
-            was, now = wilson(both.both + both.first, both.rows, level), wilson(both.both + both.second, both.rows, level)
-            found.append(Share(outcome, was, now, difference(both, level)))
+            found.append(Share(outcome, *_rates(both, level)))
     return found
+
+
+def _rates(pairs: Pairs, level: float) -> tuple[Rate, Rate, Rate]:
+    """The rates of the first and the second question, and their difference."""
+    was, now = (wilson(pairs.both + only, pairs.rows, level) for only in (pairs.first, pairs.second))
+    return was, now, difference(pairs, level)
 
 
 def _pairs(count: Counter[tuple[bool, bool]]) -> Pairs:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from flyball.decision_log.read.records import find
 from flyball.decision_log.replay.batches import Target, decided_again
-from flyball.decision_log.replay.compare import KEPT, TOLERANCE, Class, Compared, compare, compare_declared
+from flyball.decision_log.replay.compare import KEPT, TOLERANCE, Class, Compared, compare, compare_declared, shown
 from flyball.decision_log.replay.deployments import NotReplayableError
 from flyball.decision_log.replay.rows import NotReplayable, is_declared, not_replayable, replay_row
-from flyball.decision_log.replay.runtime import differences
 from flyball.native.journal import runtime_fingerprint
 
 if TYPE_CHECKING:
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 
 EXAMPLES_MAX = 1000
 _SERVERS_KEPT = 4
-_NO_ID = bytes(16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +81,6 @@ class Replay:
         return sum(self.counts[cls] for cls in KEPT) == self.rows
 
 
-def selected(log: JournalLog, selection: Selection) -> Iterator[Json]:
-    """The selected records in the log's order, with long inputs loaded."""
-    for record in _chosen(log, selection):
-        yield _with_input(log, record)
-
-
 def replay(
     log: JournalLog,
     records: Iterable[Json],
@@ -111,7 +103,8 @@ def replay(
     return found
 
 
-def _chosen(log: JournalLog, selection: Selection) -> Iterator[Json]:
+def selected(log: JournalLog, selection: Selection) -> Iterator[Json]:
+    """The selected records, in the log's order."""
     if selection.id is not None:
         yield decision_record(log, selection.id)
         return
@@ -133,19 +126,6 @@ def decision_record(log: JournalLog, decision_id: str) -> Json:
     """The record of a decision, or of a failed row."""
     history = find(log, decision_id)
     return next(item for item in history.documents if item["seq"] == history.decision.seq)
-
-
-def _with_input(log: JournalLog, record: Json) -> Json:
-    """Load a long input, stored beside the log as CBOR, with the log's own reader."""
-    blob = record.get("input_blob")
-    missing = not_replayable(record)
-    if not blob or (missing is not None and missing.erased):
-        return record
-    raw = log.blob(str(blob[0]))
-    if raw is None:
-        return record
-    head = b"\xa3\x64kind\x68decision\x62id\x50" + _NO_ID + b"\x65input"
-    return {**record, "input": {**log.render(head + raw).get("input", {}), **(record.get("input") or {})}}
 
 
 def _prepared(record: Json, deployments: Deployments) -> Prepared:
@@ -211,3 +191,17 @@ class Runtimes:
                 ["its runtime is no longer in the log"] if known is None else differences(known, self._here)
             )
         return self._known[digest]
+
+
+def differences(was: Any, now: Any, path: str = "") -> list[str]:
+    """One text per difference of two fingerprints; lists by added and removed items."""
+    if was == now:
+        return []
+    if isinstance(was, dict) and isinstance(now, dict):
+        names = sorted({*was, *now})
+        parts = (differences(was.get(name), now.get(name), f"{path}.{name}" if path else str(name)) for name in names)
+        return [text for part in parts for text in part]
+    if isinstance(was, list) and isinstance(now, list):
+        changed = [f"-{item}" for item in was if item not in now] + [f"+{item}" for item in now if item not in was]
+        return [f"{path} {' '.join(changed) or 'reordered'}"]
+    return [f"{path} {shown(was)} → {shown(now)}"]

@@ -12,7 +12,7 @@ import contextlib
 import datetime
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flyball.decision_log.read.parquet_log import ParquetLog
 from flyball.decision_log.retention.compact import compaction_lock
@@ -24,7 +24,6 @@ from flyball.decision_log.retention.unused_blobs import UnusedBlobs
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from flyball.decision_log.read.whole_log import WholeLog
@@ -99,9 +98,4 @@ def _held(log: WholeLog, entry: Retired, holds: list[Hold]) -> bool:
     if any(hold.segment == entry.segment for hold in holds):
         return True
     near = [hold for hold in holds if hold.touches(entry.created_unix_ns, entry.newest_unix_ns)]
-    return any(hold.names(record) for record in _records(log, entry.segment) for hold in near) if near else False
-
-
-def _records(log: WholeLog, segment: int) -> Iterator[dict[str, Any]]:
-    _, frames = log.segment_frames(segment)
-    return (log.render(frame.payload) for frame in frames)
+    return bool(near) and any(hold.names(record) for record in log.segment_records(entry.segment) for hold in near)

@@ -6,7 +6,6 @@ know times or holds.
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 _DOCUMENTS = ("decision", "document", "policy", "schema")
 _KINDS = ["served", "decision", "failed"]
-_MOST = 4096
 
 
 def needed_by_younger(log: WholeLog, parquet: ParquetLog, expired: set[int]) -> set[int]:
@@ -66,9 +64,5 @@ def _compacted(parquet: ParquetLog, segment: int) -> Iterator[Reference]:
 
 def _live(log: WholeLog) -> Iterator[Reference]:
     """References in segments, also of records not yet durable."""
-    segments = log.segments()
-    at, end = segments[0].first_seq if segments else 0, not segments
-    while not end:
-        lines, at, end = log.chunk(at, _MOST, {"kinds": _KINDS})
-        for record in map(json.loads, lines.splitlines()):
-            yield record["seq"], record["kind"], tuple(record[name] for name in _DOCUMENTS)
+    for record in log.live_records(_KINDS):
+        yield record["seq"], record["kind"], tuple(record[name] for name in _DOCUMENTS)

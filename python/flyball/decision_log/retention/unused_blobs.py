@@ -6,8 +6,6 @@ still old then, it is unused; else it is moved back. Must not know why records a
 
 from __future__ import annotations
 
-import json
-import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
 # A blob is written before its record becomes readable; no record takes longer for that.
 _YOUNG_S = 3600
-_MOST = 4096
 
 
 class UnusedBlobs:
@@ -34,11 +31,11 @@ class UnusedBlobs:
         for left in self._trash.glob("*"):  # from a killed run
             left.replace(self._folder / left.name)
         unused = set(read_json(self._list) or ())
-        unused |= {name for segment in expired for name in _names(_compacted(log, segment))}
+        unused |= {name for segment in expired for name in _names(log.segment_records(segment))}
         if unused:
             for segment in parquet.entries.keys() - expired:
-                unused -= set(_names(_compacted(log, segment)))
-            unused -= set(_names(_live(log)))
+                unused -= set(_names(log.segment_records(segment)))
+            unused -= set(_names(log.live_records()))
         self._unused = sorted(unused)
         if unused or self._list.exists():
             write_json(self._list, self._unused)
@@ -63,23 +60,5 @@ class UnusedBlobs:
         return removed
 
 
-def _compacted(log: WholeLog, segment: int) -> Iterator[dict[str, Any]]:
-    _, frames = log.segment_frames(segment)
-    return (log.render(frame.payload) for frame in frames)
-
-
-def _live(log: WholeLog) -> Iterator[dict[str, Any]]:
-    """Records in segments, also those not yet durable."""
-    segments = log.segments()
-    at, end = segments[0].first_seq if segments else 0, not segments
-    while not end:
-        lines, at, end = log.chunk(at, _MOST, {})
-        yield from map(json.loads, lines.splitlines())
-
-
 def _names(records: Iterable[dict[str, Any]]) -> Iterator[str]:
-    for record in records:
-        named = record.get("input_blob")
-        match = re.search(r"[0-9a-f]{64}", json.dumps(named)) if named else None
-        if match:
-            yield f"sha256-{match[0]}"
+    return (record["input_blob"][0].replace(":", "-") for record in records if record.get("input_blob"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flyball.bench.models.extras import IR_VERSION, OPSET
+from flyball.bench.models.extras import checked_model
 from flyball.errors import needing
 
 if TYPE_CHECKING:
@@ -94,17 +94,7 @@ def _dense(random: np.random.Generator, wide: int, narrow: int) -> np.ndarray[An
 
 def _save(path: Path, name: str, nodes: list[Any], weights: list[Any], row: tuple[str, int]) -> Path:
     import onnx
-    from onnx import TensorProto, helper
 
     kind, width = row
-    graph = helper.make_graph(
-        nodes,
-        name,
-        [helper.make_tensor_value_info("input", getattr(TensorProto, kind), ["rows", width])],
-        [helper.make_tensor_value_info("output", TensorProto.FLOAT, ["rows", 1])],
-        weights,
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
-    onnx.checker.check_model(model)
-    onnx.save(model, path)
+    onnx.save(checked_model(name, nodes, weights, (kind, ["rows", width]), ["rows", 1]), path)
     return path
