@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from flyball.errors import OverloadedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")

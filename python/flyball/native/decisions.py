@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flyball.errors import Fault
 from flyball.native.boundary import boundary, native
 from flyball.native.server_documents import DecisionDigests, PlannedStage
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)

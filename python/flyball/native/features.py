@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from flyball.native.boundary import boundary, native
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def push_features(options: dict[str, Any], batches: Iterable[bytes]) -> dict[str, int]:

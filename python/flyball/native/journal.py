@@ -6,21 +6,18 @@ Records come as plain JSON objects; `flyball.decision_log` gives them meaning. M
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 from pydantic import TypeAdapter
 
 from flyball.errors import EvidenceError, JournalRefusedError, LockedError
 from flyball.native.boundary import boundary, native, ort_library
 from flyball.native.journal_documents import Finding, Proof, SegmentFacts, Verified
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-    from types import TracebackType
-
 
 _SEGMENTS = TypeAdapter(list[SegmentFacts])
 _FINDINGS = TypeAdapter(list[Finding])

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from flyball.native.boundary import boundary, native
 from flyball.native.load_documents import EchoOptions, LoadPlan, LoadResult, MergedHistogram
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class LoadRun:

@@ -5,12 +5,10 @@ Must not know the extension.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class _Document(BaseModel):

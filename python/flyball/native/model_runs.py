@@ -7,17 +7,15 @@ Never imports the `onnxruntime` package. Must not know what answers are compared
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from flyball.errors import UsageError
 from flyball.native.boundary import boundary, naming, native, ort_library
 from flyball.native.model_documents import Ceiling, ModelFacts, RunFigures
 from flyball.native.models import PROBE_MS_MAX
 from flyball.rows.tensors import Array, Tensor, decode, encode
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Graph = Literal["off", "basic", "extended", "all"]
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from flyball.native.boundary import boundary, naming, native, ort_library
 from flyball.native.model_documents import Batching, Inspection, ModelFiles, ModelScan
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PROBE_MS_MAX = 30_000
 """CPU time for loading and probing a model in its own process: a server's default `probe_ms_max`."""

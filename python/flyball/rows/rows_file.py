@@ -8,15 +8,13 @@ from __future__ import annotations
 import csv
 import json
 from bisect import bisect_left
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from pathlib import Path
+from typing import Any, Protocol, TextIO
 
 from flyball.errors import RefusedError, needing
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
-    from pathlib import Path
 
 SUFFIXES = (".parquet", ".csv", ".jsonl")
 

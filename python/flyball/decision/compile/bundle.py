@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flyball.documents.snapshot import Limits, ModelSource, Slo, Terms, compile_models
+from flyball.documents.snapshot import Bundle, Limits, ModelSource, Slo, Terms, compile_models
 from flyball.documents.snapshot.compile import VERSION
 from flyball.native.models import model_files
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flyball.decision.compile.document import Compiled
-    from flyball.documents.snapshot import Bundle
     from flyball.native.model_documents import ModelFiles
 
 

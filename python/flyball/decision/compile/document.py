@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from flyball.decision.compile.columns import feature_type, touched, whole_steps
 from flyball.decision.compile.files import Files
-from flyball.decision.compile.model_documents import PREVIOUS, ModelDocuments, only_name, previous_name
+from flyball.decision.compile.model_documents import PREVIOUS, Artifact, ModelDocuments, only_name, previous_name
 from flyball.decision.compile.policy_document import policy_document
-from flyball.decision.spec.faults import near, refusal
+from flyball.decision.spec.faults import Origin, near, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from flyball.decision.compile.model_documents import Artifact
-    from flyball.decision.spec.faults import Origin
     from flyball.decision.spec.fields import Feature, Field, Reaction, Source
     from flyball.decision.spec.models import Remedied
     from flyball.decision.spec.spec import Spec

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball.decision.compile.bundle import deployment_of, known_files
-from flyball.documents.snapshot import pack_models
+from flyball.documents.snapshot import Bundle, ModelSource, Terms, pack_models
 from flyball.documents.snapshot.store import writing_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from flyball.decision.compile.document import Compiled
-    from flyball.documents.snapshot import Bundle, ModelSource, Terms
 
 _NAME_DIGITS = 16
 

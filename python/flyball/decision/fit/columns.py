@@ -6,16 +6,14 @@ that of the Rust code, operation by operation. Must not know files, specs or mod
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyball.decision.fit.murmur import murmur3_32
 from flyball.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 Column = NDArray[Any]
 Columns = dict[str, Column]

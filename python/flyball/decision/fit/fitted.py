@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from flyball.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FORMAT = 1
 _FILE_BYTES_MAX = 16 * 1024 * 1024

@@ -7,16 +7,14 @@ broken by order, so that the same rows give the same parameters.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from flyball.decision.fit.columns import OPS, Column, Columns, absent, apply, is_text, numbers, texts
 from flyball.decision.fit.fitted import Fitted
 from flyball.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 CATEGORIES_MAX = 10_000
 SMOOTHING = 20.0

@@ -14,7 +14,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from flyball.documents.faults import path_of
-from flyball.errors import LineFault, RefusedError
+from flyball.errors import Fault, LineFault, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
     from flyball.documents.yaml_lines import Marked, Place
-    from flyball.errors import Fault
 
 _FOUND_CHARACTERS_MAX = 60
 _PARTS = re.compile(r"\[(\d+)\]|([^.\[\]]+)")

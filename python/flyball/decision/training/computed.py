@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flyball.decision.compile.columns import kinds
-from flyball.decision.fit.columns import absent, is_text, is_time
+from flyball.decision.fit.columns import Column, Columns, absent, is_text, is_time
 from flyball.errors import InvalidInputError
 from flyball.native import decisions
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from flyball.decision.fit.columns import Column, Columns
     from flyball.decision.spec.spec import Spec
 
 ROWS_AT_ONCE = 20_000

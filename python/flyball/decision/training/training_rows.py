@@ -13,9 +13,9 @@ import numpy as np
 from flyball.decision.compile.columns import kinds, open_steps, touched, whole_steps
 from flyball.decision.compile.document import part_of
 from flyball.decision.compile.files import Files
-from flyball.decision.fit.columns import absent, apply, is_text
+from flyball.decision.fit.columns import Column, Columns, absent, apply, is_text
 from flyball.decision.fit.learn import fit_transforms, is_open
-from flyball.decision.spec.faults import refusal
+from flyball.decision.spec.faults import Origin, refusal
 from flyball.decision.spec.read import read_spec
 from flyball.decision.training.computed import computed_of, reads_of, with_computed
 from flyball.decision.training.rejected import refuse_rejected
@@ -25,9 +25,7 @@ from flyball.rows.columns import read_columns
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from flyball.decision.fit.columns import Column, Columns
     from flyball.decision.fit.fitted import Fitted
-    from flyball.decision.spec.faults import Origin
     from flyball.decision.spec.spec import Spec
 
 

@@ -5,14 +5,12 @@ Both are small enough for the spec itself, and have the form of its `explain` bl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flyball.errors import UsageError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def linear_block(model: Any, rows: NDArray[Any], *, element: int | None = None) -> dict[str, dict[str, list[float]]]:

@@ -5,10 +5,8 @@ Must not know what is made of the model.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Container
+from collections.abc import Container
+from typing import Any
 
 
 def trained_by(model: Any, packages: Container[str]) -> str | None:

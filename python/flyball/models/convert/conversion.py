@@ -6,10 +6,11 @@ Must not know the command line.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flyball.decision.compile.score_path import way_digest
 from flyball.decision.compile.score_thresholds import score_thresholds
@@ -26,9 +27,6 @@ from flyball.models.equivalence.certificate import CERTIFICATE, Candidate, Data,
 from flyball.native import machine as native_machine
 from flyball.native import models
 from flyball.native.model_runs import Model
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FORMAT = "flyball.conversion/1"
 _SAMPLES = 5

@@ -17,10 +17,9 @@ from flyball.errors import InvalidInputError, UsageError
 from flyball.models.convert.comparison_rows import Reference, make_reference
 from flyball.models.convert.file_kinds import RUNS_CODE, kind_of, refuse_cut_off
 from flyball.models.convert.in_memory import original_of
-from flyball.models.convert.table import ROWS_MAX, is_arrays, read_table
+from flyball.models.convert.table import ROWS_MAX, Table, is_arrays, read_table
 
 if TYPE_CHECKING:
-    from flyball.models.convert.table import Table
     from flyball.models.convert.tensor_model import TensorModel
 
 

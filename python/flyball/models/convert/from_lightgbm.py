@@ -7,9 +7,10 @@ and its nearest float would take the other branch. Must not know files or decisi
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flyball.documents.onnx_graph import answers_alone
 from flyball.errors import InvalidInputError, ModelRefusedError
@@ -18,9 +19,6 @@ from flyball.models.convert.category_codes import coded
 from flyball.models.convert.optional_packages import OPSET, needed, quietly, versions
 from flyball.models.convert.parts import Original, Parts, field_names, score_element
 from flyball.models.convert.table import Table, chosen, named_columns, pandas_for
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _ZERO_IS_MISSING = 4  # in the bits of `decision_type`
 

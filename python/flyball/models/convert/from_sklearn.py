@@ -7,9 +7,10 @@ unknown step the whole pipeline becomes one ONNX graph with one tensor per colum
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flyball.decision.fit.columns import apply
 from flyball.decision.fit.sklearn_steps import Translated, from_sklearn
@@ -19,9 +20,6 @@ from flyball.models.convert import skl2onnx_calls
 from flyball.models.convert.optional_packages import needed, quietly, versions
 from flyball.models.convert.parts import Original, Parts, field_names, score_element
 from flyball.models.convert.table import Table, by_position, chosen
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _PACKAGES = ("scikit-learn", "skl2onnx", "onnxmltools", "lightgbm", "xgboost", "onnx")
 _TEXT_OPS = ("one_hot", "ordinal", "encode")

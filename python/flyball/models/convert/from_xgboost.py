@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from flyball.decision.fit.columns import absent
+from flyball.decision.fit.columns import Column, absent
 from flyball.documents.onnx_graph import answers_alone
 from flyball.errors import ModelRefusedError
 from flyball.models import attribution
@@ -20,11 +21,6 @@ from flyball.models.convert.category_codes import coded
 from flyball.models.convert.optional_packages import OPSET, needed, quietly, versions
 from flyball.models.convert.parts import Original, Parts, field_names, score_element
 from flyball.models.convert.table import Table, chosen, named_columns, pandas_for
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from flyball.decision.fit.columns import Column
 
 
 def original(model: Any, table: Table, *, name: str, element: int | None = None) -> Original:

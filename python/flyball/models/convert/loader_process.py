@@ -16,12 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball.errors import FlyballError, InvalidInputError, MissingExtraError, UsageError
-from flyball.models.convert.file_kinds import RUNS_CODE
+from flyball.models.convert.file_kinds import RUNS_CODE, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from flyball.models.convert.file_kinds import Kind
     from flyball.native.sandbox import Watch
 
 ERROR, JOB, DATA = "error.json", "job.json", "data.parquet"

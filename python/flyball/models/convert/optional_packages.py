@@ -8,13 +8,11 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flyball.errors import MissingExtraError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 OPSET = 17
 """Old enough for every supported runtime, new enough for all operators of the converters."""

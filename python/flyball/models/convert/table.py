@@ -5,22 +5,17 @@ Numbers are float64 with NaN for missing, texts are objects with None, as in `fl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from flyball.decision.fit.columns import absent
+from flyball.decision.fit.columns import Column, absent
 from flyball.errors import InvalidInputError, MissingExtraError, needing
 from flyball.rows.columns import table_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from flyball.decision.fit.columns import Column
 
 Holds = Literal["bool", "int", "float", "string"]
 ROWS_MAX = 10_000

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from pathlib import Path
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -17,10 +19,6 @@ from flyball.documents.faults import Allowed, faults_of
 from flyball.errors import RefusedError
 from flyball.models.equivalence.comparison import Comparison, Errors
 from flyball.models.equivalence.gate import Outcome, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 CERTIFICATE = "equivalence.json"
 _BYTES_MAX = 4 << 20

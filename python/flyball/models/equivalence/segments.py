@@ -5,13 +5,9 @@ Must not know figures.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SEGMENTS_MAX = 50
 SEGMENT_ROWS_MIN = 100

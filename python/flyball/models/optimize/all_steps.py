@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from flyball.models.convert.optional_packages import versions
 from flyball.models.optimize.original import Original
-from flyball.models.optimize.pipeline import run_steps
-from flyball.models.optimize.report import write_report
+from flyball.models.optimize.pipeline import Step, run_steps
+from flyball.models.optimize.report import Result, write_report
 from flyball.models.optimize.steps.baseline import Baseline
 from flyball.models.optimize.steps.batch import Batch
 from flyball.models.optimize.steps.budget import BudgetStep
@@ -23,8 +23,6 @@ from flyball.native.machine import build_info
 
 if TYPE_CHECKING:
     from flyball.bench.progress import Progress
-    from flyball.models.optimize.pipeline import Step
-    from flyball.models.optimize.report import Result
     from flyball.models.optimize.run import Run
 
 

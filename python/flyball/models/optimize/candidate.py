@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from flyball.models.equivalence.accuracy import qualities
+from flyball.models.equivalence.accuracy import Quality, qualities
 from flyball.models.equivalence.certificate import outcome_of
 from flyball.models.equivalence.comparison import Comparison, compare, flips_by_segment
 from flyball.models.equivalence.gate import Outcome, Verdict, evaluate
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from flyball.models.equivalence.accuracy import Quality
     from flyball.models.optimize.original import Original
 
     Floats = NDArray[np.float64]

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from flyball.models.equivalence.accuracy import labels_of
+from flyball.models.equivalence.accuracy import Labels, labels_of
 from flyball.models.optimize.answers import counted, table_of
-from flyball.models.optimize.comparison_rows import GIVEN, comparison_rows
+from flyball.models.optimize.comparison_rows import GIVEN, ComparisonRows, comparison_rows
 from flyball.models.optimize.subject import several_scores
 from flyball.native.model_runs import Model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from flyball.models.equivalence.accuracy import Labels
-    from flyball.models.optimize.comparison_rows import ComparisonRows
     from flyball.models.optimize.run import Run
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from flyball.models.optimize.work_folder import key_of
+from flyball.models.optimize.work_folder import WorkFolder, key_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flyball.bench.progress import Progress
-    from flyball.models.optimize.work_folder import WorkFolder
 
 
 @dataclass(slots=True)

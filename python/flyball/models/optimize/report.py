@@ -15,9 +15,9 @@ from flyball.bench.report.template import template
 from flyball.bench.table import latency, percent, rate, size
 from flyball.decision.compile.score_path import way_digest
 from flyball.documents.durable_file import write_bytes, write_json
-from flyball.models.equivalence.certificate import CERTIFICATE, Data, Engine, Original, certify
+from flyball.models.equivalence.certificate import CERTIFICATE, Certificate, Data, Engine, Original, certify
 from flyball.models.equivalence.certificate import Candidate as Certified
-from flyball.models.optimize.choice import choose
+from flyball.models.optimize.choice import Choice, choose
 from flyball.models.optimize.chosen_decision import write_decision
 from flyball.models.optimize.compare_decisions import compare_decisions
 from flyball.models.optimize.steps.batch import batch_rows_max, candidates_in
@@ -26,9 +26,7 @@ from flyball.native import machine as native_machine
 
 if TYPE_CHECKING:
     from flyball.decision.decision import Decision
-    from flyball.models.equivalence.certificate import Certificate
     from flyball.models.equivalence.comparison import Comparison
-    from flyball.models.optimize.choice import Choice
     from flyball.models.optimize.pipeline import PipelineResult
     from flyball.models.optimize.run import Run
 

@@ -9,20 +9,17 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
 from flyball.errors import FlyballError, MissingExtraError
 from flyball.models.optimize.work_folder import MAKING
 from flyball.native.models import model_files, scan_model
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
 _SECONDS_MAX = 1800.0
 _WORDS_MAX = 2000

@@ -20,7 +20,7 @@ from flyball.decision.compile.columns import kinds
 from flyball.decision.score.files import field_value
 from flyball.errors import RefusedError
 from flyball.native import decisions
-from flyball.rows.rows_file import Untyped, open_rows
+from flyball.rows.rows_file import Record, Untyped, open_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from flyball.decision.spec.spec import Spec
     from flyball.models.optimize.subject import Subject
     from flyball.native.model_documents import TensorSpec
-    from flyball.rows.rows_file import Record
 
     Array = np.ndarray[Any, np.dtype[Any]]
 

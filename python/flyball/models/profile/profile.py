@@ -7,14 +7,12 @@ so that a run's operators never add up to more than the run. Must not know what 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from flyball.errors import RefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 BYTES_MAX = 256 * 1024 * 1024
 _KERNEL = "_kernel_time"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from flyball.errors import ModelRefusedError, ServerFaultError
 from flyball.models.optimize.candidate import Candidate, evaluate_candidate
-from flyball.models.optimize.rewrite import Graph, RewriteRefusedError, rewrite
+from flyball.models.optimize.rewrite import Graph, Rewrite, RewriteRefusedError, rewrite
 from flyball.models.optimize.steps.export import EXPORTED
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from flyball.bench.progress import Progress
     from flyball.models.optimize.original import Original
     from flyball.models.optimize.pipeline import StepResults
-    from flyball.models.optimize.rewrite import Rewrite
 
 _VARIANTS: dict[str, tuple[str, Rewrite | None]] = {
     "float32": ("as exported", None),

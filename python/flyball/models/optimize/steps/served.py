@@ -14,20 +14,18 @@ import numpy as np
 
 from flyball.errors import FlyballError
 from flyball.models.optimize.answers import table_of
-from flyball.models.optimize.candidate import evaluate_candidate
+from flyball.models.optimize.candidate import Candidate, evaluate_candidate
 from flyball.models.optimize.choice import choose
-from flyball.models.optimize.serving import bursts, figures_of, served, steady
+from flyball.models.optimize.serving import Served, bursts, figures_of, served, steady
 from flyball.models.optimize.steps.batch import batch_rows_max, candidates_of
 from flyball.models.optimize.steps.quantise import held_out_of
 from flyball.native.model_runs import Model
 
 if TYPE_CHECKING:
     from flyball.bench.progress import Progress
-    from flyball.models.optimize.candidate import Candidate
     from flyball.models.optimize.original import Original
     from flyball.models.optimize.pipeline import StepResults
     from flyball.models.optimize.run import Run
-    from flyball.models.optimize.serving import Served
 
 _REPEATS = 3
 _LOAD = 0.4  # of one core's capacity with the original
