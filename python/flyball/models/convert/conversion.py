@@ -67,7 +67,7 @@ def convert(
 ) -> Converted:
     """Convert a trained model or its file into a folder that serves it with equal answers.
 
-        flyball.models.convert.convert(pipeline, data=frame, out="fraud", target="is_fraud")
+        flyball.convert.convert(pipeline, data=frame, out="fraud", target="is_fraud")
 
     `data` are rows like the training rows: a file, a DataFrame or a dict of columns. A file is loaded by a separate process,
     and a pickle only with `trust_pickle`, because loading it runs code. `rows` limits the compared rows; the default is

@@ -122,7 +122,7 @@ def _not_installed(path: Path, error: ImportError) -> FlyballError:
     return InvalidInputError(
         f"cannot load {path}: {error}",
         next_step=f"install the package that provides {package or 'it'}, or convert in Python where it is installed:"
-        "  flyball.models.convert.convert(model, data=…, out=…)",
+        "  flyball.convert.convert(model, data=…, out=…)",
     )
 
 
