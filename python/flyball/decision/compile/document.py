@@ -89,6 +89,12 @@ def _known(spec: Spec, name: str, values: list[str]) -> list[str]:
     return values if unknown is None or unknown in values else [*values, unknown]
 
 
+def bare_document(owner: str, purpose: str, **parts: Any) -> dict[str, Any]:
+    """The document of a decision with only these parts, which accepts every row."""
+    policy = {"outcomes": ["accepted"], "rules": [{"when": "true", "then": "accepted"}]}
+    return {"owner": owner, "purpose": purpose, **parts, "policy": policy}
+
+
 def part_of(spec: Spec, name: str) -> Field | Feature:
     """The field or feature of a name."""
     return spec.input[name] if name in spec.input else spec.features[name]

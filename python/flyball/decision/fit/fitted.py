@@ -15,6 +15,18 @@ from typing import Any
 from flyball.errors import InvalidInputError
 
 FORMAT = 1
+# The fitted parameters by op; a transform that has the first of them is not open.
+FITTED_KEYS = {
+    "impute": ("values",),
+    "scale": ("factor", "offset"),
+    "standardize": ("mean", "scale"),
+    "bucket": ("edges",),
+    "one_hot": ("values",),
+    "ordinal": ("values", "unknown"),
+    "encode": ("maps", "default"),
+}
+# Options of fitting; the deployment's document has none of them.
+HOW_KEYS = ("by", "range", "quantiles", "smoothing")
 _FILE_BYTES_MAX = 16 * 1024 * 1024
 
 

@@ -13,24 +13,12 @@ from typing import Any
 import numpy as np
 
 from flyball.decision.fit.columns import OPS, Column, Columns, absent, apply, is_text, numbers, texts
-from flyball.decision.fit.fitted import Fitted
+from flyball.decision.fit.fitted import FITTED_KEYS, HOW_KEYS, Fitted
 from flyball.errors import InvalidInputError
 
 CATEGORIES_MAX = 10_000
 SMOOTHING = 20.0
 UNKNOWN = -1.0
-# The fitted parameters by op; a transform that has the first of them is not open.
-FITTED_KEYS = {
-    "impute": ("values",),
-    "scale": ("factor", "offset"),
-    "standardize": ("mean", "scale"),
-    "bucket": ("edges",),
-    "one_hot": ("values",),
-    "ordinal": ("values", "unknown"),
-    "encode": ("maps", "default"),
-}
-# Options of fitting; the deployment's document has none of them.
-HOW_KEYS = ("by", "range", "quantiles", "smoothing")
 
 
 def is_open(step: Mapping[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field as Attr
 from pydantic import model_validator
 
-from flyball.decision.spec.parts import Key, Name, Number, Part, Path, Scalar, Switch, Text, Texts, optional
+from flyball.decision.spec.parts import Key, Name, Number, Part, Path, Scalar, Switch, Text, Texts, from_text, optional
 from flyball.decision.spec.shorthand import WINDOW_ALLOWED, WholeMs, not_allowed, read_window
 from flyball.documents.faults import Allowed
 
@@ -74,19 +74,13 @@ class Window(Part):
     current: Switch = Attr(default=True, description="whether the present event counts")
     source: Key | None = optional("a redis source that replicas share; without it the window is this replica's own")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _shorthand(cls, value: Any) -> Any:
-        return read_window(value) if isinstance(value, str) else value
+    _shorthand = from_text(read_window)
 
     @model_validator(mode="after")
     def _field_where_wanted(self) -> Window:
         if (self.op == "count") != (self.of is None):
             raise not_allowed(WINDOW_ALLOWED)
         return self
-
-
-_REACTS = "`missing`, `use_stale`, `fault`, or a value that stands for it"
 
 
 class Reaction(Part):
@@ -191,12 +185,7 @@ class Source(Part):
     timeout: WholeMs = Attr(default=WholeMs(5), description="longest wait for redis")
     cache: Cache = Attr(default=Cache(), description="an object: how long records are cached")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _address_alone(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"redis": value} if "://" in value else {"store": value}
-        return value
+    _address_alone = from_text(lambda text: {"redis" if "://" in text else "store": text})
 
     @model_validator(mode="after")
     def _one_place(self) -> Source:

@@ -5,10 +5,10 @@ A model trained on such rows learns from values that no request can have. Must n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flyball.decision.compile.columns import kinds
-from flyball.decision.compile.document import field_document
+from flyball.decision.compile.document import bare_document, field_document
 from flyball.decision.training.computed import ROWS_AT_ONCE, rows_of
 from flyball.errors import Fault, InvalidInputError
 from flyball.native import decisions
@@ -46,7 +46,8 @@ def refuse_rejected(spec: Spec, columns: Columns, categories: Mapping[str, list[
 
 def _faults(spec: Spec, fields: Columns, categories: Mapping[str, list[str]], count: int) -> Iterator[tuple[int, str, str]]:
     """Each rejected row in order: its number, its first invalid field, and what is allowed."""
-    document = _document(spec, fields, categories)
+    inputs = [field_document(name, spec.input[name], categories.get(name, [])) for name in fields]
+    document = bare_document(spec.owner, spec.purpose, input=inputs)
     start, size = 0, ROWS_AT_ONCE
     while fields and start < count:
         which = range(start, min(count, start + size))
@@ -58,13 +59,3 @@ def _faults(spec: Spec, fields: Columns, categories: Mapping[str, list[str]], co
                 raise
             start, size = start + error.row + 1, _ROWS_AFTER_FAULT
             yield start - 1, error.faults[0].path, error.faults[0].allowed
-
-
-def _document(spec: Spec, fields: Columns, categories: Mapping[str, list[str]]) -> dict[str, Any]:
-    """A decision with only these fields."""
-    return {
-        "owner": spec.owner,
-        "purpose": spec.purpose,
-        "input": [field_document(name, spec.input[name], categories.get(name, [])) for name in fields],
-        "policy": {"outcomes": ["accepted"], "rules": [{"when": "true", "then": "accepted"}]},
-    }
