@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from flyball.native.sandbox import Watch
 
 ERROR, JOB, DATA = "error.json", "job.json", "data.parquet"
-_INSTALLED_BY = {"lightgbm": "lightgbm", "xgboost": "xgboost", "sklearn": "sklearn", "torch": "torch"}
+_PACKAGES = ("lightgbm", "xgboost", "sklearn", "torch")
+"""Packages that flyball has an extra of the same name for."""
 
 
 def main(folder: Path) -> int:
@@ -49,7 +50,7 @@ def _work(folder: Path) -> None:
         warnings.simplefilter("always")
         model = _loaded(path, kind)
     from flyball.models.convert.comparison_rows import make_reference
-    from flyball.models.convert.in_memory import original_of
+    from flyball.models.convert.extract import original_of
     from flyball.models.convert.table import read_table
 
     table = read_table(folder / DATA)
@@ -66,22 +67,19 @@ def _loaded(path: Path, kind: Kind) -> Any:
     _import_before(path, kind)
     heard = watch()
     try:
-        model = opened(path, kind)
+        return opened(path, kind)
     except FlyballError:
-        _refuse_what_was_tried(path, heard)
         raise
     except ImportError as error:
-        _refuse_what_was_tried(path, heard)
         raise _not_installed(path, error) from error
     except Exception as error:
         # A pickle may raise anything.
-        _refuse_what_was_tried(path, heard)
         raise InvalidInputError(
             f"cannot load {path}: {type(error).__name__}: {error}",
             next_step="load it where it was made, with the same package versions, and convert it there in Python",
         ) from error
-    _refuse_what_was_tried(path, heard)
-    return model
+    finally:
+        _refuse_what_was_tried(path, heard)  # replaces any other error
 
 
 @contextlib.contextmanager
@@ -97,7 +95,7 @@ def _needed_where_code_runs(kind: Kind) -> Iterator[None]:
 def _import_before(path: Path, kind: Kind) -> None:
     """Import packages first: they probe the system, torch even with a subprocess, and later actions are the file's own."""
     content = path.read_bytes()
-    for package in _INSTALLED_BY:
+    for package in _PACKAGES:
         if kind == package or (kind == "pickle" and package.encode() in content):
             with contextlib.suppress(ImportError):  # reported when the file needs it
                 importlib.import_module(package)
@@ -114,10 +112,10 @@ def _refuse_what_was_tried(path: Path, watch: Watch) -> None:
 
 def _not_installed(path: Path, error: ImportError) -> FlyballError:
     package = (error.name or "").partition(".")[0]
-    if package in _INSTALLED_BY:
+    if package in _PACKAGES:
         return MissingExtraError(
             f"{path} requires {package}, which is not installed",
-            next_step=f"install it:  pip install 'flyball[{_INSTALLED_BY[package]}]'",
+            next_step=f"install it:  pip install 'flyball[{package}]'",
         )
     return InvalidInputError(
         f"cannot load {path}: {error}",

@@ -109,6 +109,14 @@ def is_arrays(data: Any) -> bool:
     return isinstance(data, dict) and any(getattr(array, "ndim", 1) > 1 for array in data.values())
 
 
+def arrays_of(data: Any) -> dict[str, NDArray[Any]]:
+    """Named arrays of a .npz or a dict."""
+    if not isinstance(data, str | Path):
+        return dict(data)
+    with np.load(data, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
 def chosen(table: Table, names: Sequence[str]) -> Table:
     """The model's columns in its order; reports missing ones with suggestions."""
     missing = [name for name in names if name not in table.columns]
