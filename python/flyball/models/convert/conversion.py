@@ -24,7 +24,6 @@ from flyball.models.convert.extract import Extracted, Request, digest_of, from_c
 from flyball.models.convert.folder import DECISION, DOCUMENT, EXPECTED, MODEL, SAMPLES, TREES, OutputFolder
 from flyball.models.convert.tensor_model import TensorModel, compared
 from flyball.models.equivalence.certificate import CERTIFICATE, Candidate, Data, Engine, Original, certify
-from flyball.native import machine as native_machine
 from flyball.native import models
 from flyball.native.model_runs import Model
 
@@ -120,9 +119,9 @@ def _written(to: _Writing, extracted: Extracted) -> Converted:
     (folder / MODEL).write_bytes(content)
     scan = models.scan_model(folder / MODEL)
     if isinstance(held, Reference):
-        result, rows, details = _as_decision(to, held)
+        result, digest, details = _as_decision(to, held)
     else:
-        result, rows, details = _as_plain(to, held)
+        result, digest, details = _as_plain(to, held)
     document = {
         "format": FORMAT,
         "name": to.name,
@@ -136,15 +135,16 @@ def _written(to: _Writing, extracted: Extracted) -> Converted:
     certificate = certify(
         original=Original(digest=extracted.origin["digest"], kind=extracted.origin["kind"]),
         candidate=Candidate(digest=digest_of(content), way=_score_path_digest(folder)),
-        data=rows,
-        engine=_engine(folder / MODEL),
+        data=Data.of(digest, result.comparison),
+        engine=Engine.here(Model(folder / MODEL).facts.ort_version),
         comparison=result.comparison,
     )
     (folder / CERTIFICATE).write_bytes(certificate.to_bytes())
     return Converted(folder, result, document)
 
 
-def _as_decision(to: _Writing, reference: Reference) -> tuple[ComparisonResult, Data, dict[str, Any]]:
+def _as_decision(to: _Writing, reference: Reference) -> tuple[ComparisonResult, str, dict[str, Any]]:
+    """The comparison of the drafted decision, the digest of its rows, and details for the document."""
     parts, folder = reference.parts, to.folder
     if parts.trees is not None:
         (folder / TREES).write_bytes(parts.trees)
@@ -166,18 +166,15 @@ def _as_decision(to: _Writing, reference: Reference) -> tuple[ComparisonResult, 
         "outputs_cut": parts.cut,
         "notes": parts.notes,
     }
-    digest = digest_of((folder / EXPECTED).read_bytes())
-    kinds = {kind: one.rows for kind, one in result.comparison.by_kind.items()}
-    return result, Data(digest=digest, rows=reference.rows.rows, kinds=kinds), details
+    return result, digest_of((folder / EXPECTED).read_bytes()), details
 
 
-def _as_plain(to: _Writing, plain: TensorModel) -> tuple[ComparisonResult, Data, dict[str, Any]]:
+def _as_plain(to: _Writing, plain: TensorModel) -> tuple[ComparisonResult, str, dict[str, Any]]:
     to.say("comparing the answers with the original's")
     comparison = compared(plain, to.bound)
     digest = digest_of(b"".join(array.tobytes() for array in plain.inputs.values()))
-    rows = Data(digest=digest, rows=comparison.all.rows, kinds={kind: one.rows for kind, one in comparison.by_kind.items()})
     notes = [*plain.notes, "it takes tensors, not named columns, and is served without a decision"]
-    return ComparisonResult(comparison, Rounded(), []), rows, {"packages": plain.packages, "notes": notes}
+    return ComparisonResult(comparison, Rounded(), []), digest, {"packages": plain.packages, "notes": notes}
 
 
 def _write_samples(folder: Path, reference: Reference) -> None:
@@ -193,11 +190,6 @@ def _score_path_digest(folder: Path) -> str | None:
         return None
     document = Decision.load(folder / DECISION).check().compiled.document
     return way_digest(document, document["models"][0])
-
-
-def _engine(model: Path) -> Engine:
-    build, machine = native_machine.build_info(), native_machine.machine()
-    return Engine(flyball=build.version, onnxruntime=Model(model).facts.ort_version, cpu=machine.cpu_model)
 
 
 def _differs(result: ComparisonResult, kept: Path) -> ModelRefusedError:

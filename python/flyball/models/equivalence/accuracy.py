@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
 
 from flyball.errors import InvalidInputError, needing
+from flyball.models.equivalence.document import Document
 from flyball.models.equivalence.segments import SkippedSegment, segments_of
 from flyball.statistics.intervals import Pairs, difference, mean_interval
 
@@ -29,10 +29,8 @@ _OF_A_CLASS_MIN = 2  # one row has no variance, and an AUC without an interval p
 _LEAST = 1e-15  # lower bound for probabilities: one confident mistake would be an infinite loss
 
 
-class Quality(BaseModel):
+class Quality(Document):
     """One figure of both models, over all rows or a segment. `loss` > 0: the candidate is worse."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     figure: Figure
     segment: str | None

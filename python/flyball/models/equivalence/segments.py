@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+
+from flyball.models.equivalence.document import Document
 
 SEGMENTS_MAX = 50
 SEGMENT_ROWS_MIN = 100
 
 
-class SkippedSegment(BaseModel):
+class SkippedSegment(Document):
     """A segment without figures, and why, so that nobody assumes that it passed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     segment: str
     rows: int

@@ -8,12 +8,10 @@ from flyball.models.convert.optional_packages import versions
 from flyball.models.optimize.original import Original
 from flyball.models.optimize.pipeline import Step, run_steps
 from flyball.models.optimize.report import Result, write_report
-from flyball.models.optimize.steps.baseline import Baseline
+from flyball.models.optimize.steps.baseline import Baseline, BudgetStep, Features
 from flyball.models.optimize.steps.batch import Batch
-from flyball.models.optimize.steps.budget import BudgetStep
 from flyball.models.optimize.steps.equal import Equal
 from flyball.models.optimize.steps.export import Export
-from flyball.models.optimize.steps.features import Features
 from flyball.models.optimize.steps.graph import Graphs
 from flyball.models.optimize.steps.quantise import Quantise
 from flyball.models.optimize.steps.served import Loaded, Retest

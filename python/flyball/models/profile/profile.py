@@ -7,6 +7,7 @@ so that a run's operators never add up to more than the run. Must not know what 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,10 +30,7 @@ class Shaped:
     @property
     def elements(self) -> int:
         """The number of elements."""
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return math.prod(self.shape)
 
     def __str__(self) -> str:
         return f"{self.kind}[{'×'.join(str(size) for size in self.shape)}]"

@@ -1,4 +1,7 @@
-"""Step 2: measures the original model's run time, and a decision's time by stage."""
+"""Steps 1 to 3: the budget, the original model's time, and the cost of its columns.
+
+A column that no split uses is computed, copied and compared for nothing; step 3 names them.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from flyball.errors import FlyballError
+from flyball.models.optimize.operators import columns_used
 from flyball.native.model_runs import Model
 
 if TYPE_CHECKING:
@@ -17,6 +21,27 @@ if TYPE_CHECKING:
 
 _RUNS = 300
 _REQUESTS = 200
+_BEFORE = ("features", "transform")
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetStep:
+    """States the budget, the bound and the bars, so that the report begins with the goals."""
+
+    run_of: Run
+    name: str = "budget"
+
+    def settings(self) -> dict[str, Any]:
+        """Budget, bound and bars."""
+        run = self.run_of
+        return {"budget": run.budget.model_dump(), "bound": run.bound, "bars": run.bars.model_dump()}
+
+    def run(self, results: StepResults, progress: Progress) -> dict[str, Any]:
+        """Record them; nothing is measured."""
+        del results
+        figures = {name: value for name, value in self.run_of.budget.model_dump().items() if value is not None}
+        progress.begin("budget", 1.0).end(", ".join(f"{name} {value:g}" for name, value in figures.items()) or "the least")
+        return self.settings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +85,35 @@ class Baseline:
         finally:
             subject.decision.close()
         return {stage: median(spent) for stage, spent in times.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Reports unused columns without removing them: a decision's columns are its author's choice."""
+
+    run_of: Run
+    name: str = "features"
+
+    def settings(self) -> dict[str, Any]:
+        """None: it depends only on earlier steps."""
+        return {}
+
+    def run(self, results: StepResults, progress: Progress) -> dict[str, Any]:
+        """Evaluate the baseline's stages and the model's splits."""
+        step = progress.begin("features", 1.0)
+        stages = results.of("baseline")["stages_us"]
+        spent, whole = sum(stages.get(stage, 0.0) for stage in _BEFORE), sum(stages.values())
+        unused = self._unused()
+        share = spent / whole if whole else None
+        figures = [] if share is None else [f"{share:.0%} of a decision's time"]
+        figures += [f"no split uses {', '.join(unused)}"] if unused else []
+        step.end(", ".join(figures) or "nothing to report")
+        return {"spent_us": spent if stages else None, "share": share, "unused": unused}
+
+    def _unused(self) -> list[str]:
+        subject = self.run_of.subject
+        used = columns_used(subject.model)
+        if used is None:
+            return []
+        names = self.run_of.rows.names or [str(index) for index in range(self.run_of.rows.width)]
+        return [name for index, name in enumerate(names) if index not in used]

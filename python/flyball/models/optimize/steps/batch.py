@@ -46,7 +46,7 @@ class Batch:
 
     def run(self, results: StepResults, progress: Progress) -> dict[str, Any]:
         """Measure all candidates in turn."""
-        candidates = [one for one in candidates_of(results) if one.failed is None]
+        candidates = [one for one in candidates_in(results.documents) if one.failed is None]
         models = {one.name: Model(self.run_of.work.models / str(one.file)) for one in candidates}
         step = progress.begin("batch", float(_ROUNDS * len(_ROWS)))
         figures: dict[str, dict[int, list[dict[str, float]]]] = {name: {} for name in models}
@@ -67,13 +67,8 @@ class Batch:
         return {"figures": measured, "rows_max": {name: rows_max(figures) for name, figures in measured.items()}}
 
 
-def candidates_of(results: StepResults) -> list[Candidate]:
-    """All candidates, in the order in which they were made."""
-    return candidates_in(results.documents)
-
-
 def candidates_in(documents: Mapping[str, dict[str, Any]]) -> list[Candidate]:
-    """All candidates from the documents of all steps."""
+    """All candidates from the documents of the steps, in the order in which they were made."""
     made = [*documents["graph"]["candidates"], *documents["quantise"]["candidates"]]
     return [Candidate.model_validate(one) for one in made]
 

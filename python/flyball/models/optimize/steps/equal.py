@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from flyball.errors import FlyballError
 from flyball.models.optimize.answers import counted, table_of
 from flyball.models.optimize.candidate import compared
-from flyball.models.optimize.comparison_rows import ROWS_MIN
+from flyball.models.optimize.original import ROWS_MIN, Original
 from flyball.models.optimize.rows import narrowed
 from flyball.models.optimize.steps.export import EXPORTED
 from flyball.native.model_runs import Model
@@ -16,7 +16,6 @@ from flyball.native.model_runs import Model
 if TYPE_CHECKING:
     from flyball.bench.progress import Progress
     from flyball.models.equivalence.comparison import Comparison
-    from flyball.models.optimize.original import Original
     from flyball.models.optimize.pipeline import StepResults
 
 _SHOWN = 5

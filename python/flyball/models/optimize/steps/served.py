@@ -17,7 +17,7 @@ from flyball.models.optimize.answers import table_of
 from flyball.models.optimize.candidate import Candidate, evaluate_candidate
 from flyball.models.optimize.choice import choose
 from flyball.models.optimize.serving import Served, bursts, figures_of, served, steady
-from flyball.models.optimize.steps.batch import batch_rows_max, candidates_of
+from flyball.models.optimize.steps.batch import batch_rows_max, candidates_in
 from flyball.models.optimize.steps.quantise import held_out_of
 from flyball.native.model_runs import Model
 
@@ -42,7 +42,7 @@ class AfterLoadError(FlyballError):
 
 def chosen_of(run: Run, results: StepResults) -> Candidate:
     """The chosen candidate, from the candidates and their figures."""
-    candidates = candidates_of(results)
+    candidates = candidates_in(results.documents)
     name = choose(candidates, results.of("batch")["figures"], run.budget).chosen
     return next(one for one in candidates if one.name == name)
 
