@@ -16,11 +16,12 @@ from flyball.decision.compile.score_path import way_digest
 from flyball.decision.compile.score_thresholds import score_thresholds
 from flyball.decision.decision import Decision
 from flyball.documents.names import NAME_WORDS, is_name
+from flyball.documents.snapshot.store import digest_of
 from flyball.errors import ModelRefusedError, UsageError
 from flyball.models.convert.compare import ComparisonResult, Rounded, evaluate, request_rows, served
 from flyball.models.convert.comparison_rows import Reference
 from flyball.models.convert.draft import Terms, draft, text_of
-from flyball.models.convert.extract import Extracted, Request, digest_of, from_code, from_file, from_memory
+from flyball.models.convert.extract import Extracted, Request, from_code, from_file, from_memory
 from flyball.models.convert.folder import DECISION, DOCUMENT, EXPECTED, MODEL, SAMPLES, TREES, OutputFolder
 from flyball.models.convert.tensor_model import TensorModel, compared
 from flyball.models.equivalence.certificate import CERTIFICATE, Candidate, Data, Engine, Original, certify

@@ -9,10 +9,10 @@ import importlib
 import pickle
 import sys
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flyball.documents.snapshot.store import digest_of
 from flyball.errors import InvalidInputError, UsageError
 from flyball.models import attribution
 from flyball.models.convert.comparison_rows import Reference, make_reference
@@ -48,11 +48,6 @@ class Extracted:
 
     held: Reference | TensorModel
     origin: dict[str, str]
-
-
-def digest_of(content: bytes) -> str:
-    """The SHA-256 digest of bytes."""
-    return "sha256:" + sha256(content).hexdigest()
 
 
 def from_memory(model: Any, request: Request) -> Extracted:

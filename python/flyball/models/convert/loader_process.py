@@ -19,8 +19,6 @@ from flyball.errors import FlyballError, InvalidInputError, MissingExtraError, U
 from flyball.models.convert.file_kinds import RUNS_CODE, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from flyball.native.sandbox import Watch
 
 ERROR, JOB, DATA = "error.json", "job.json", "data.parquet"
@@ -44,8 +42,12 @@ def _work(folder: Path) -> None:
 
     job = json.loads((folder / JOB).read_bytes())
     path, kind = Path(job["source"]), job["kind"]
-    with _needed_where_code_runs(kind):
+    try:
         seal(folder, path)
+    except UsageError:
+        # Kinds that run no code open without a sandbox too; readers have bugs, so one is used where possible.
+        if kind in RUNS_CODE:
+            raise
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         model = _loaded(path, kind)
@@ -80,16 +82,6 @@ def _loaded(path: Path, kind: Kind) -> Any:
         ) from error
     finally:
         _refuse_what_was_tried(path, heard)  # replaces any other error
-
-
-@contextlib.contextmanager
-def _needed_where_code_runs(kind: Kind) -> Iterator[None]:
-    """Kinds that run no code open without a sandbox too; readers have bugs, so one is used where possible."""
-    try:
-        yield
-    except UsageError:
-        if kind in RUNS_CODE:
-            raise
 
 
 def _import_before(path: Path, kind: Kind) -> None:

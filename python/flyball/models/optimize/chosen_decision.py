@@ -20,13 +20,12 @@ from flyball.decision.spec.transforms import Cross, Transform
 from flyball.decision.spec.write import yaml_of
 from flyball.documents.durable_file import making_folder
 from flyball.errors import RefusedError
+from flyball.models.convert.folder import DECISION, FITTED, MODEL, TREES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from flyball.decision.spec.spec import Spec
-
-DECISION, MODEL, TREES, FITTED = "decision.yaml", "model.onnx", "model.trees.json", "fitted.json"
 
 
 def columns_explained(decision: Decision) -> set[int]:

@@ -13,10 +13,9 @@ from flyball.decision.compile.score_thresholds import score_thresholds
 from flyball.decision.decision import Decision
 from flyball.decision.spec.models import Score
 from flyball.errors import RefusedError, UsageError
+from flyball.models.convert.folder import DECISION
 from flyball.native.model_documents import DeclaredTensor, scores
 from flyball.native.models import model_files
-
-DECISION = "decision.yaml"
 
 
 @dataclass(frozen=True, slots=True)
