@@ -7,6 +7,7 @@ broken by order, so that the same rows give the same parameters.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -181,16 +182,12 @@ def _learn_encode(step: Mapping[str, Any], held: Held, target: Column | None) ->
 
 
 def _shares(name: str, column: Column) -> dict[str, float]:
-    counts = _counts(name, column)
-    return {value: float(count / len(column)) for value, count in counts.items()}
+    return {value: float(count / len(column)) for value, count in _counts(name, column).items()}
 
 
 def _counts(name: str, column: Column) -> dict[str, int]:
-    counts = dict.fromkeys(_categories(name, column), 0)
-    for value in column:
-        if value is not None:
-            counts[value] += 1
-    return counts
+    counts = Counter(column)
+    return {value: counts[value] for value in _categories(name, column)}
 
 
 def _means(name: str, column: Column, truth: Column, mean: float, smoothing: float) -> dict[str, float]:

@@ -103,6 +103,11 @@ class Reaction(Part):
         raise not_allowed("missing, use_stale, fault, or a value ({value: missing} for the text itself)")
 
 
+def _reaction(when: str) -> Any:
+    words = "`missing`, `use_stale`, `fault`, or a replacement value"
+    return Attr(default=Reaction.model_validate("missing"), description=f"{when}: {words}")
+
+
 class Feature(Part):
     """A value that the caller does not send. Exactly one of window, lookup and compute is its source."""
 
@@ -122,18 +127,9 @@ class Feature(Part):
     values_file: Path | None = optional("a text file with the values, one per line")
     unknown: Annotated[str, Allowed("a text")] | None = optional("replaces other values")
     max_age: WholeMs | None = optional("older values are stale")
-    on_missing: Reaction = Attr(
-        default=Reaction.model_validate("missing"),
-        description="if there is none: `missing`, `use_stale`, `fault`, or a replacement value",
-    )
-    on_stale: Reaction = Attr(
-        default=Reaction.model_validate("missing"),
-        description="if it is too old: `missing`, `use_stale`, `fault`, or a replacement value",
-    )
-    on_error: Reaction = Attr(
-        default=Reaction.model_validate("missing"),
-        description="if its source is down or slow: `missing`, `use_stale`, `fault`, or a replacement value",
-    )
+    on_missing: Reaction = _reaction("if there is none")
+    on_stale: Reaction = _reaction("if it is too old")
+    on_error: Reaction = _reaction("if its source is down or slow")
 
     @model_validator(mode="before")
     @classmethod

@@ -187,17 +187,13 @@ def _predict(model: Any, rows: Table, element: int) -> NDArray[np.float64]:
     named = hasattr(model, "feature_names_in_") or any(held == "string" for held in rows.holds.values())
     given = rows.frame() if named else rows.matrix()
     joblib = needed("joblib", "sklearn")
+    method = next(name for name in ("predict_proba", "decision_function", "predict") if hasattr(model, name))
     # The sandbox forbids new processes, so jobs run sequentially. Warnings about unnamed columns do not matter here.
     with quietly(), joblib.parallel_config(backend="sequential"):
-        if hasattr(model, "predict_proba"):
-            answers = np.asarray(model.predict_proba(given), dtype=np.float64)
-        else:
-            answers = np.asarray((model.decision_function if hasattr(model, "decision_function") else model.predict)(given))
+        answers = np.asarray(getattr(model, method)(given), dtype=np.float64)
     if answers.ndim == 2:
-        return answers[:, element].astype(np.float64)
-    return (
-        -answers.astype(np.float64) if hasattr(model, "decision_function") and element == 0 else answers.astype(np.float64)
-    )
+        return answers[:, element]
+    return -answers if method == "decision_function" and element == 0 else answers
 
 
 def _refuse_texts(translated: Translated, fields: dict[str, str], held: Table) -> None:
