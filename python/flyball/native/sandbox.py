@@ -52,8 +52,8 @@ class Watch:
 
     tried: list[str] = field(default_factory=list)
 
-    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """An audit hook: refuses before the kernel does, because here the target is known."""
+    def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """The audit hook: refuses before the kernel does, because here the target is known."""
         text = _ATTEMPTS.get(event)
         if text is not None:
             self.tried.append(text.format(_target(event, arguments)))
@@ -67,21 +67,19 @@ def seal(folder: Path, *readable: Path) -> None:
     would not restrict others, and packages start threads when they are imported.
     """
     if sys.platform != "linux":
-        raise _cannot(f"which is not so on {sys.platform}")
+        raise _cannot(f"{sys.platform} has none")
     _limit()
     try:
         call(native.enclose, folder, [*_packages(), *readable])
     except FlyballError as error:
-        raise _cannot(
-            f"and {error.message}", next_step=_GET_LANDLOCK if error.code == "no_landlock" else _OWN_IN_PYTHON
-        ) from error
+        raise _cannot(error.message, next_step=_GET_LANDLOCK if error.code == "no_landlock" else _OWN_IN_PYTHON) from error
 
 
 def watch() -> Watch:
     """Record refused attempts from now on; the hook cannot be removed."""
-    heard = Watch()
-    sys.addaudithook(heard.hear)
-    return heard
+    watching = Watch()
+    sys.addaudithook(watching.audit)
+    return watching
 
 
 def _packages() -> list[Path]:
@@ -90,7 +88,7 @@ def _packages() -> list[Path]:
 
 
 def _cannot(why: str, next_step: str = _OWN_IN_PYTHON) -> UsageError:
-    return UsageError(f"a file that may run code is only loaded where it can be closed off, {why}", next_step=next_step)
+    return UsageError(f"a file that may run code is only loaded in a sandbox: {why}", next_step=next_step)
 
 
 def _limit() -> None:

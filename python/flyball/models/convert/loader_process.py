@@ -48,7 +48,7 @@ def _work(folder: Path) -> None:
         # Kinds that run no code open without a sandbox too; readers have bugs, so one is used where possible.
         if kind in RUNS_CODE:
             raise
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = _loaded(path, kind)
     from flyball.models.convert.comparison_rows import make_reference
@@ -57,7 +57,7 @@ def _work(folder: Path) -> None:
 
     table = read_table(folder / DATA)
     original = original_of(model, table, name=job["name"], element=job["element"])
-    original.parts.notes.extend(_about_versions(heard))
+    original.parts.notes.extend(_about_versions(caught))
     make_reference(original, table, rows_max=job["rows_max"]).write(folder)
 
 
@@ -67,7 +67,7 @@ def _loaded(path: Path, kind: Kind) -> Any:
     from flyball.native.sandbox import watch
 
     _import_before(path, kind)
-    heard = watch()
+    watching = watch()
     try:
         return opened(path, kind)
     except FlyballError:
@@ -81,7 +81,7 @@ def _loaded(path: Path, kind: Kind) -> Any:
             next_step="load it where it was made, with the same package versions, and convert it there in Python",
         ) from error
     finally:
-        _refuse_what_was_tried(path, heard)  # replaces any other error
+        _refuse_what_was_tried(path, watching)  # replaces any other error
 
 
 def _import_before(path: Path, kind: Kind) -> None:
@@ -116,10 +116,10 @@ def _not_installed(path: Path, error: ImportError) -> FlyballError:
     )
 
 
-def _about_versions(heard: list[warnings.WarningMessage]) -> list[str]:
+def _about_versions(caught: list[warnings.WarningMessage]) -> list[str]:
     """scikit-learn's warnings about a pickle from another version."""
-    document = (" ".join(str(one.message).split()) for one in heard if "version" in str(one.message))
-    return list(dict.fromkeys(document))[:4]
+    texts = (" ".join(str(one.message).split()) for one in caught if "version" in str(one.message))
+    return list(dict.fromkeys(texts))[:4]
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -145,26 +145,10 @@ def _counted(errors: Errors, comparison: Comparison) -> bool:
     return not within and 0 < errors.beyond <= errors.rows
 
 
-def certify(
-    *,
-    original: Original,
-    candidate: Candidate,
-    data: Data,
-    engine: Engine,
-    comparison: Comparison,
-    gate: Verdict | None = None,
-) -> Certificate:
-    """Create a certificate with the current time."""
-    return Certificate(
-        made=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        original=original,
-        candidate=candidate,
-        data=data,
-        engine=engine,
-        comparison=comparison,
-        gate=gate,
-        outcome=outcome_of(comparison, gate),
-    )
+def certify(*, comparison: Comparison, gate: Verdict | None = None, **parts: Any) -> Certificate:
+    """Create a certificate with the current time; `parts` are its original, candidate, data and engine."""
+    made, outcome = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), outcome_of(comparison, gate)
+    return Certificate(made=made, comparison=comparison, gate=gate, outcome=outcome, **parts)
 
 
 def read_certificate(path: Path) -> Certificate:
