@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from flyball.decision.compile.document import Compiled, bare_document
 from flyball.errors import InvalidInputError, RefusedError, UsageError
 from flyball.native import features
 from flyball.rows.rows_file import Untyped, open_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
 
 EVENTS_MAX = 5_000_000
 """Maximum events per run: they are sorted by time in memory."""

@@ -6,16 +6,15 @@ Run:  python -m flyball.decision.spec.reference > docs/reference/decision-spec.m
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import Any, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from flyball.decision.spec import fields, models, policy, spec, transforms
 from flyball.decision.spec.shorthand import Duration, Rate
 from flyball.decision.spec.write import written_value
 from flyball.documents.faults import Allowed
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-    from pydantic.fields import FieldInfo
 
 _HEAD = """\
 # Decisions

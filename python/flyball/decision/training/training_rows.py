@@ -7,27 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flyball.decision.compile.columns import kinds, open_steps, touched, whole_steps
 from flyball.decision.compile.document import bare_document, field_document, known_to, part_of, values_of
 from flyball.decision.compile.files import Files
 from flyball.decision.fit.columns import Column, Columns, absent, apply, is_text
+from flyball.decision.fit.fitted import Fitted
 from flyball.decision.fit.learn import fit_transforms, is_open
 from flyball.decision.spec.faults import Origin, refusal
 from flyball.decision.spec.read import read_spec
+from flyball.decision.spec.spec import Spec
 from flyball.decision.training.computed import ROWS_AT_ONCE, computed_of, reads_of, rows_of, with_computed
 from flyball.errors import Fault, InvalidInputError
 from flyball.native import decisions
 from flyball.rows.columns import read_columns
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from flyball.decision.fit.fitted import Fitted
-    from flyball.decision.spec.spec import Spec
 
 _COUNTED_MAX = 1000  # each costs about a millisecond
 _ROWS_AFTER_FAULT = 16  # doubled while no row is rejected: rows after a rejected one are read again

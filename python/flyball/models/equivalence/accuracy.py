@@ -6,22 +6,20 @@ relative increase. Closed formulas, no random draws. Must not know the allowed l
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flyball.errors import InvalidInputError, needing
 from flyball.models.equivalence.document import Document
 from flyball.models.equivalence.segments import SkippedSegment, segments_of
 from flyball.statistics.intervals import Pairs, difference, mean_interval
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+Floats = NDArray[np.float64]
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 Figure = Literal["auc", "logloss", "accuracy", "rmse"]
 Task = Literal["two_classes", "classes", "numbers"]

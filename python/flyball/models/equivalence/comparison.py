@@ -6,21 +6,18 @@ A missing answer equals only a missing answer. Must not know where answers come 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flyball.errors import InvalidInputError
 from flyball.models.equivalence.document import Document
 from flyball.models.equivalence.segments import SkippedSegment, segments_of
 from flyball.statistics.intervals import wilson
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Floats = NDArray[np.float64]
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 _WORST_MAX = 20
 

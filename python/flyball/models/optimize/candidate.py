@@ -5,9 +5,11 @@ A refused candidate keeps its figures, so that the report shows what was tried. 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flyball.models.equivalence.accuracy import Quality, qualities
 from flyball.models.equivalence.certificate import outcome_of
@@ -19,13 +21,7 @@ from flyball.models.optimize.original import GIVEN, Original
 from flyball.models.optimize.rows import narrowed
 from flyball.native.model_runs import Model
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
 class Candidate(Document):
