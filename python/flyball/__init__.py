@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from flyball.client import Client, Decided, DecidedRow, ModelMetadata
     from flyball.decision.decision import Decision
+    from flyball.decision.fit.sklearn_steps import from_sklearn
     from flyball.decision.spec.faults import DecisionRefusedError
     from flyball.decision.spec.spec import SLO
     from flyball.decision.training.training_rows import training_rows
@@ -67,8 +68,18 @@ __all__ = [
     "UsageError",
     "__version__",
     "convert",
+    "from_sklearn",
     "training_rows",
 ]
+# Where the names live that are not errors.
+_HOMES = {
+    **dict.fromkeys(("Client", "Decided", "DecidedRow", "ModelMetadata"), "flyball.client"),
+    "Decision": "flyball.decision.decision",
+    "DecisionRefusedError": "flyball.decision.spec.faults",
+    "SLO": "flyball.decision.spec.spec",
+    "from_sklearn": "flyball.decision.fit.sklearn_steps",
+    "training_rows": "flyball.decision.training.training_rows",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -76,20 +87,10 @@ def __getattr__(name: str) -> Any:
 
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version("flyball")
-    if name == "Decision":
-        return importlib.import_module("flyball.decision.decision").Decision
-    if name == "SLO":
-        return importlib.import_module("flyball.decision.spec.spec").SLO
-    if name == "DecisionRefusedError":
-        return importlib.import_module("flyball.decision.spec.faults").DecisionRefusedError
-    if name in ("Client", "Decided", "DecidedRow", "ModelMetadata"):
-        return getattr(importlib.import_module("flyball.client"), name)
-    if name == "training_rows":
-        return importlib.import_module("flyball.decision.training.training_rows").training_rows
     if name == "convert":
         return importlib.import_module("flyball.models.convert")
     if name in __all__:
-        return getattr(importlib.import_module("flyball.errors"), name)
+        return getattr(importlib.import_module(_HOMES.get(name, "flyball.errors")), name)
     raise AttributeError(f"module 'flyball' has no attribute {name!r}")
 
 

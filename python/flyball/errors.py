@@ -91,7 +91,7 @@ class MissingExtraError(UsageError):
 
 @contextmanager
 def needing(what: str, *, extra: str) -> Iterator[None]:
-    """Imports of packages that flyball does not need by itself; where one is missing, the error names its extra."""
+    """Guard imports of optional packages: the error for a missing one names its extra."""
     try:
         yield
     except ImportError as error:
@@ -110,7 +110,7 @@ class InvalidInputError(RefusedError):
 
     code = "invalid_input"
     row: int | None = None
-    """The place of the row that the faults are of, where rows were checked."""
+    """Index of the row with the faults, if rows were checked."""
 
 
 class NotFoundError(RefusedError):
@@ -272,95 +272,57 @@ class ServerFaultError(FlyballError):
 
 
 _BY_KIND: dict[str, type[FlyballError]] = {
-    "malformed_request": InvalidInputError,
-    "invalid_input": InvalidInputError,
-    "body_too_large": InvalidInputError,
-    "unsupported": InvalidInputError,
-    "not_offered": InvalidInputError,
+    **dict.fromkeys(("malformed_request", "invalid_input", "fields_invalid", "body_too_large"), InvalidInputError),
+    **dict.fromkeys(("unsupported", "not_offered", "run_memory_exceeded"), InvalidInputError),
+    **dict.fromkeys(("answer_not_representable", "answer_too_large"), InvalidInputError),
     "unauthenticated": UnauthenticatedError,
     "forbidden": ForbiddenError,
-    "caller_limited": OverloadedError,
-    "fields_invalid": InvalidInputError,
     "key_conflict": KeyConflictError,
-    "answer_not_representable": InvalidInputError,
-    "answer_too_large": InvalidInputError,
-    "run_memory_exceeded": InvalidInputError,
-    "model_not_found": NotFoundError,
-    "version_not_found": NotFoundError,
-    "decision_not_found": NotFoundError,
-    "record_not_found": NotFoundError,
+    **dict.fromkeys(("model_not_found", "version_not_found", "decision_not_found", "record_not_found"), NotFoundError),
     "held": HeldError,
     "model_refused": ModelRefusedError,
     "snapshot_refused": SnapshotRefusedError,
     "invalid_config": ConfigRefusedError,
     "journal_refused": JournalRefusedError,
     "journal_locked": LockedError,
-    "journal_broken": EvidenceError,
-    "journal_moved": EvidenceError,
+    **dict.fromkeys(("journal_broken", "journal_moved"), EvidenceError),
     "registry_refused": RegistryRefusedError,
     "registry_conflict": RegistryConflictError,
     "registry_broken": RegistryBrokenError,
     "registry_unavailable": RegistryUnavailableError,
-    "model_not_ready": UnavailableError,
-    "client_gone": UnavailableError,
-    "feature_unavailable": UnavailableError,
-    "body_timeout": DeadlineError,
-    "deadline_passed": DeadlineError,
-    "deadline_unreachable": DeadlineError,
-    "in_flight_full": OverloadedError,
-    "lane_full": OverloadedError,
-    "wait_too_long": OverloadedError,
-    "breaker_open": OverloadedError,
-    "memory_full": OverloadedError,
-    "run_failed": ServerFaultError,
-    "run_stopped": ServerFaultError,
-    "guard_violated": ServerFaultError,
-    "record_failed": UnavailableError,
-    "panicked": ServerFaultError,
+    **dict.fromkeys(("model_not_ready", "client_gone", "feature_unavailable", "record_failed"), UnavailableError),
+    **dict.fromkeys(("body_timeout", "deadline_passed", "deadline_unreachable"), DeadlineError),
+    **dict.fromkeys(("caller_limited", "in_flight_full", "lane_full", "wait_too_long"), OverloadedError),
+    **dict.fromkeys(("breaker_open", "memory_full"), OverloadedError),
+    **dict.fromkeys(("run_failed", "run_stopped", "guard_violated", "panicked"), ServerFaultError),
 }
 
 _BY_EXIT_CODE: dict[int, type[FlyballError]] = {
-    2: UsageError,
-    3: RefusedError,
-    5: UnavailableError,
-    6: DeadlineError,
-    7: OverloadedError,
-    8: ServerFaultError,
+    kind.exit_code: kind
+    for kind in (UsageError, RefusedError, UnavailableError, DeadlineError, OverloadedError, ServerFaultError)
 }
 
 _BY_HTTP_STATUS: dict[int, type[FlyballError]] = {
-    400: InvalidInputError,
+    **dict.fromkeys((400, 413, 415, 422, 501), InvalidInputError),
     401: UnauthenticatedError,
     403: ForbiddenError,
-    404: NotFoundError,
-    405: NotFoundError,
-    408: DeadlineError,
+    **dict.fromkeys((404, 405), NotFoundError),
+    **dict.fromkeys((408, 504), DeadlineError),
     409: KeyConflictError,
-    413: InvalidInputError,
-    415: InvalidInputError,
-    422: InvalidInputError,
     429: OverloadedError,
-    499: UnavailableError,
-    501: InvalidInputError,
-    503: UnavailableError,
-    504: DeadlineError,
+    **dict.fromkeys((499, 503), UnavailableError),
 }
 
 _BY_GRPC_STATUS: dict[str, type[FlyballError]] = {
-    "CANCELLED": UnavailableError,
-    "INVALID_ARGUMENT": InvalidInputError,
+    **dict.fromkeys(("INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNIMPLEMENTED"), InvalidInputError),
     "NOT_FOUND": NotFoundError,
     "ALREADY_EXISTS": KeyConflictError,
-    "FAILED_PRECONDITION": InvalidInputError,
     "PERMISSION_DENIED": ForbiddenError,
     "UNAUTHENTICATED": UnauthenticatedError,
-    "UNIMPLEMENTED": InvalidInputError,
     "RESOURCE_EXHAUSTED": OverloadedError,
-    "UNAVAILABLE": UnavailableError,
+    **dict.fromkeys(("CANCELLED", "UNAVAILABLE"), UnavailableError),
     "DEADLINE_EXCEEDED": DeadlineError,
-    "INTERNAL": ServerFaultError,
-    "UNKNOWN": ServerFaultError,
-    "DATA_LOSS": ServerFaultError,
+    **dict.fromkeys(("INTERNAL", "UNKNOWN", "DATA_LOSS"), ServerFaultError),
 }
 
 
@@ -444,7 +406,7 @@ def _short(value: object) -> str:
 
 
 def plain_cause(error: BaseException) -> str:
-    """The plainest words in a chain of causes: the system's own, where there are some."""
+    """The plainest message in a chain of causes: the operating system's, if there is one."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.strerror:

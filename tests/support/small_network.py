@@ -13,7 +13,7 @@ from flyball.models.optimize.original import Original
 from flyball.models.optimize.pipeline import StepResults
 from flyball.models.optimize.rows import read_rows
 from flyball.models.optimize.run import Run
-from flyball.models.optimize.steps.export import EXPORTED, Export
+from flyball.models.optimize.steps.export import EXPORTED, export
 from flyball.models.optimize.subject import subject_of
 from flyball.models.optimize.work_folder import WorkFolder
 from flyball.native.model_runs import Model
@@ -59,7 +59,7 @@ def run_of(tmp_path: Path, model: Path, **changed: Any) -> Run:
 
 def exported(run: Run) -> StepResults:
     found = StepResults()
-    found.documents["export"] = Export(run).run(found, Silent())
+    found.documents["export"] = export(run, found, Silent())
     return found
 
 

@@ -185,8 +185,8 @@ def test_a_snapshot_of_a_decision_may_be_moved_and_decides_the_same(run, tmp_pat
 
 
 def test_the_files_that_explain_models_are_packed_by_digest(tmp_path):
+    from flyball.decision.compile.bundle import pack_decisions
     from flyball.decision.compile.document import compile_spec
-    from flyball.decision.compile.pack import pack_decisions
     from flyball.decision.decision import Decision
     from flyball.decision.spec.faults import Origin
 

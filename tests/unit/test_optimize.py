@@ -28,10 +28,10 @@ from flyball.models.optimize.pipeline import StepResults
 from flyball.models.optimize.rewrite import Graph, RewriteRefusedError, StaticInt8, Trim, rewrite
 from flyball.models.optimize.rows import Rows, read_rows
 from flyball.models.optimize.run import Run
-from flyball.models.optimize.steps.equal import Equal, NotEqualError
-from flyball.models.optimize.steps.export import EXPORTED, Export
-from flyball.models.optimize.steps.graph import Graphs, attempt
-from flyball.models.optimize.steps.served import AfterLoadError, Retest, same_served
+from flyball.models.optimize.steps.equal import NotEqualError, equal
+from flyball.models.optimize.steps.export import EXPORTED, export
+from flyball.models.optimize.steps.graph import attempt, graphs
+from flyball.models.optimize.steps.served import AfterLoadError, retest, same_served
 from flyball.models.optimize.subject import subject_of
 from flyball.models.optimize.work_folder import WorkFolder
 from flyball.native.model_documents import Batching
@@ -136,7 +136,7 @@ def test_labels_that_cannot_be_the_truth_end_the_run_and_not_each_candidate(tmp_
     run = run_of(tmp_path, network(tmp_path))
     one_class = replace(run, rows=replace(run.rows, labels=np.ones(run.rows.count)))
     with pytest.raises(InvalidInputError, match="at least 2 rows"):
-        Graphs(Original(one_class)).run(StepResults({"export": {"columns": None}}), Silent())
+        graphs(Original(one_class), StepResults({"export": {"columns": None}}), Silent())
 
 
 @pytest.mark.parametrize("error", [ModelRefusedError("no"), ServerFaultError("no"), RewriteRefusedError("no")])
@@ -177,7 +177,7 @@ def test_an_element_that_the_output_does_not_have_is_told(tmp_path: Path) -> Non
 def test_a_model_of_one_row_is_never_batched_and_is_asked_row_by_row(tmp_path: Path) -> None:
     run = run_of(tmp_path, network(tmp_path))
     found = exported(run)
-    document = Graphs(Original(run)).run(found, Silent())
+    document = graphs(Original(run), found, Silent())
     one_row = next(one for one in document["candidates"] if one["name"] == "one-row")
     assert one_row["failed"] is None
     assert not one_row["batching"]
@@ -187,7 +187,7 @@ def test_a_model_of_one_row_is_never_batched_and_is_asked_row_by_row(tmp_path: P
 def test_the_export_cuts_what_nobody_asked_for_and_leaves_rows_free(tmp_path: Path) -> None:
     run = run_of(tmp_path, network(tmp_path))
     found = StepResults()
-    document = Export(run).run(found, Silent())
+    document = export(run, found, Silent())
     assert document["outputs_cut"] == ["unused"]
     assert "Cast" not in operators_of(run.work.models / EXPORTED)
     made = Model(run.work.models / EXPORTED)
@@ -200,7 +200,7 @@ def test_an_export_that_changes_answers_ends_the_run_with_the_rows_that_show_it(
     other = onnx_with_another_bias(run.work.models / EXPORTED, 0.2)
     (run.work.models / EXPORTED).write_bytes(other)
     with pytest.raises(NotEqualError, match="rows changed by more than 1e-05") as error:
-        Equal(Original(run)).run(found, Silent())
+        equal(Original(run), found, Silent())
     assert "became" in str(error.value)
 
 
@@ -234,7 +234,7 @@ def moved(path: Path) -> Path:
 def test_every_given_row_is_asked_before_anything_is_made_of_the_export(tmp_path: Path) -> None:
     run = run_of(tmp_path, network(tmp_path))
     wide = {name: np.concatenate([array] * 4) for name, array in run.rows.inputs.items()}
-    told = Equal(Original(replace(run, rows=replace(run.rows, inputs=wide, labels=None)))).run(exported(run), Silent())
+    told = equal(Original(replace(run, rows=replace(run.rows, inputs=wide, labels=None))), exported(run), Silent())
     assert told["by_kind"]["given"]["rows"] == 8000
     assert told["all"]["rows"] == 16000
 
@@ -257,10 +257,10 @@ def test_rewrites_are_the_same_bytes_each_time(tmp_path: Path) -> None:
 def test_a_model_that_is_another_after_the_load_ends_the_run(tmp_path: Path) -> None:
     run = run_of(tmp_path, network(tmp_path))
     found = chosen(run)
-    assert Retest(Original(run)).run(found, Silent())["rollback"] == run.subject.digest
+    assert retest(Original(run), found, Silent())["rollback"] == run.subject.digest
     (run.work.models / EXPORTED).write_bytes(onnx_with_another_bias(run.work.models / EXPORTED, 0.2))
     with pytest.raises(AfterLoadError, match="changed since its evaluation"):
-        Retest(Original(run)).run(found, Silent())
+        retest(Original(run), found, Silent())
 
 
 def test_a_server_that_answers_otherwise_after_its_load_ends_the_run() -> None:

@@ -29,9 +29,9 @@ from flyball.models.optimize.report import write_report
 from flyball.models.optimize.rewrite import Trim, rewrite
 from flyball.models.optimize.rows import Rows, read_rows
 from flyball.models.optimize.run import Run
-from flyball.models.optimize.steps.baseline import Baseline
-from flyball.models.optimize.steps.equal import Equal
-from flyball.models.optimize.steps.export import EXPORTED, Export
+from flyball.models.optimize.steps.baseline import baseline
+from flyball.models.optimize.steps.equal import equal
+from flyball.models.optimize.steps.export import EXPORTED, export
 from flyball.models.optimize.subject import subject_of
 from flyball.models.optimize.work_folder import WorkFolder
 from flyball.native.model_runs import Model
@@ -54,7 +54,7 @@ def run_of(folder: Path, work: Path) -> Run:
 def exported(run: Run) -> StepResults:
     found = StepResults()
     with run.work.held():
-        found.documents["export"] = Export(run).run(found, Silent())
+        found.documents["export"] = export(run, found, Silent())
     return found
 
 
@@ -91,11 +91,11 @@ def test_what_a_decision_says_itself_cannot_be_said_otherwise(folder: Path) -> N
 
 def test_a_decision_s_time_is_told_by_stages_and_a_row_that_is_refused_is_no_end(folder: Path, tmp_path: Path) -> None:
     run = run_of(folder, tmp_path / "work")
-    told = Baseline(run).run(StepResults(), Silent())
+    told = baseline(run, StepResults(), Silent())
     assert told["stages_us"]
     assert told["stages_error"] is None
     run.rows.requests[0]["amount"] = -1.0
-    told = Baseline(run).run(StepResults(), Silent())
+    told = baseline(run, StepResults(), Silent())
     assert told["stages_us"] == {}
     assert "amount" in told["stages_error"]
 
@@ -106,7 +106,7 @@ def test_columns_that_no_split_asks_are_cut_and_no_answer_changes(folder: Path, 
     assert found.of("export")["columns"] == ASKED
     assert found.of("export")["columns_cut"] == ["idle", "channel=shop", "channel=fax"]
     assert Model(run.work.models / EXPORTED).facts.inputs[0].shape[1] == len(ASKED)
-    told = Equal(Original(run)).run(found, Silent())
+    told = equal(Original(run), found, Silent())
     assert told["all"]["max_abs"] == 0.0
     assert told["all"]["rows"] >= 10_000
 

@@ -32,6 +32,7 @@ class Counted:
     dies: bool = False
     seen: list[str] = field(default_factory=list)
 
+    @property
     def settings(self) -> dict[str, Any]:
         return {"setting": self.setting}
 

@@ -18,8 +18,8 @@ from flyball.models.optimize.rewrite import DynamicInt8, Rewrite, StaticInt8, re
 from flyball.models.optimize.rows import read_rows
 from flyball.models.optimize.run import Run
 from flyball.models.optimize.steps.export import EXPORTED
-from flyball.models.optimize.steps.quantise import Quantise, calibration_indices, held_out_of, unbatched, variants_on
-from flyball.models.optimize.steps.served import Retest
+from flyball.models.optimize.steps.quantise import calibration_indices, held_out_of, quantise, unbatched, variants_on
+from flyball.models.optimize.steps.served import retest
 from flyball.models.optimize.subject import subject_of
 from flyball.models.optimize.work_folder import WorkFolder
 from flyball.native.model_runs import Model
@@ -31,7 +31,7 @@ BARS = Bars(auc=0.02, logloss=0.02, accuracy=0.02, flips=0.03)
 
 
 def quantised(run: Run) -> list[Candidate]:
-    document = Quantise(Original(run)).run(exported(run), Silent())
+    document = quantise(Original(run), exported(run), Silent())
     return [Candidate.model_validate(one) for one in document["candidates"]]
 
 
@@ -98,7 +98,7 @@ def test_calibration_rows_are_held_out_where_enough_others_are_left_of_each_clas
 def test_a_candidate_is_judged_again_by_the_rows_by_which_it_was_judged(tmp_path: Path) -> None:
     run = run_of(tmp_path, network(tmp_path))
     found = chosen(run, held_out=held_out_of(Original(run)))
-    assert Retest(Original(run)).run(found, Silent())["rollback"] == run.subject.digest
+    assert retest(Original(run), found, Silent())["rollback"] == run.subject.digest
 
 
 def test_a_network_without_some_columns_is_calibrated_without_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +112,7 @@ def test_a_network_without_some_columns_is_calibrated_without_them(tmp_path: Pat
     found = exported(run)
     found.documents["export"]["columns"] = [1, 4]
     monkeypatch.setattr("flyball.models.optimize.steps.quantise.attempt", attempt)
-    Quantise(Original(run)).run(found, Silent())
+    quantise(Original(run), found, Silent())
     wanted = run.rows.inputs["x"][calibration_indices(run.rows)][:, [1, 4]]
     assert np.array_equal(comparison_rows["static-int8"]["calibration"]["x"], wanted)
     assert "calibration" not in comparison_rows["dynamic-int8"]
@@ -185,6 +185,6 @@ def test_trees_have_nothing_to_quantise_and_tell_their_columns_and_thresholds(tm
     subject = subject_of(model)
     run = Run(subject, read_rows(tmp_path / "rows.npz", subject, Model(model).facts.inputs), WorkFolder(tmp_path / "work"))
     with run.work.held():
-        document = Quantise(Original(run)).run(exported(run), Silent())
+        document = quantise(Original(run), exported(run), Silent())
     assert document["candidates"] == []
     assert "TreeEnsemble" in document["does_nothing"]

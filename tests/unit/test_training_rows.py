@@ -135,7 +135,7 @@ def test_a_value_that_is_personal_data_is_not_shown(run, folder):
 
 def test_many_rejected_rows_are_counted_up_to_a_number(run, folder, monkeypatch):
     Path("card.yaml").write_text(SPEC.replace("limit: {type: int}", "limit: {type: int, min: 0}"))
-    monkeypatch.setattr("flyball.decision.training.rejected._COUNTED_MAX", 2)
+    monkeypatch.setattr("flyball.decision.training.training_rows._COUNTED_MAX", 2)
     assert "serving rejects 2 or more of 4 rows" in run("fit", "card.yaml", "--data", rows(limit=[-1] * 4))[2]
 
 

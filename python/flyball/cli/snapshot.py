@@ -60,7 +60,7 @@ def snapshot(
 def _packed_decisions(
     decisions: list[Path], models: list[str] | None, out: Path, generation: int, terms: Terms | None
 ) -> Bundle:
-    from flyball.decision.compile.pack import pack_decisions
+    from flyball.decision.compile.bundle import pack_decisions
     from flyball.decision.decision import Decision
 
     compiled = [Decision.load(path).check().compiled for path in decisions]

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+from flyball.decision.compile.document import Compiled, bare_document
 from flyball.errors import InvalidInputError, RefusedError, UsageError
 from flyball.native import features
 from flyball.rows.rows_file import Untyped, open_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from flyball.decision.compile.document import Compiled
 
 EVENTS_MAX = 5_000_000
 """Maximum events per run: they are sorted by time in memory."""
@@ -94,14 +91,8 @@ class WindowsToFill:
         sources = {
             name: {**source, "timeout_ms": _REDIS_TIMEOUT_MS} for name, source in self._sources.items() if name in used
         }
-        return {
-            "owner": self._document["owner"],
-            "purpose": self._document["purpose"],
-            "input": self.fields,
-            "features": self.features,
-            "sources": sources,
-            "policy": {"outcomes": ["counted"], "rules": [{"when": "true", "then": "counted"}]},
-        }
+        owner, purpose = self._document["owner"], self._document["purpose"]
+        return bare_document(owner, purpose, input=self.fields, features=self.features, sources=sources)
 
 
 def events_of_rows(windows: WindowsToFill, path: Path, time: str | None) -> list[PastEvent]:

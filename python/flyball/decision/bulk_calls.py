@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
+from flyball.decision.compile.bundle import bundle_of
+from flyball.decision.compile.document import Compiled
+from flyball.decision.local import LocalServer
 from flyball.errors import OverloadedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -22,6 +23,11 @@ DEADLINE_MS = 600_000
 QUEUE_WAIT_MS = 600_000
 _ATTEMPTS_MAX = 100
 _PAUSE_S = 0.05
+
+
+def bulk_server(compiled: Compiled) -> LocalServer:
+    """A private server for bulk calls: with long deadlines and queues, and without writing windows."""
+    return LocalServer(bundle_of([compiled], queue_wait_ms_max=QUEUE_WAIT_MS), offline=True, deadline_ms=DEADLINE_MS)
 
 
 def retry_when_busy(call: Callable[[], Answer]) -> Answer:
@@ -49,8 +55,7 @@ def in_order(items: Iterable[Item], call: Callable[[Item], Answer]) -> Iterator[
             if len(waiting) > 2 * connections:
                 first, answer = waiting.popleft()
                 yield first, answer.result()
-        while waiting:
-            first, answer = waiting.popleft()
+        for first, answer in waiting:
             yield first, answer.result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)

@@ -11,7 +11,6 @@ from flyball.decision.spec.read import read_spec, read_text, validated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from types import TracebackType
 
     from flyball.client import Decided, DecidedRow
     from flyball.decision.compile.check import Checked
@@ -128,9 +127,7 @@ class Decision:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __del__(self) -> None:

@@ -33,6 +33,7 @@ class LocalServer:
     def __init__(self, bundle: Bundle, *, deadline_ms: float = 60_000, journal: bool = False, **settings: object) -> None:
         """`settings` are further keys of the server configuration; a `journal` is deleted on close."""
         from flyball.client import Client
+        from flyball.documents.config.server import ServerConfig
         from flyball.native.server import Server
 
         self._folder = Path(tempfile.mkdtemp(prefix="flyball-"))
@@ -41,7 +42,9 @@ class LocalServer:
         if journal:
             settings["journal_folder"] = str(self._folder / "journal")
         try:
-            self._server: Server | None = _started(_config(address, settings), bundle, Server)
+            # This process made the bundle, so no signature is needed.
+            config = ServerConfig.model_validate({"listen": [address], "log": "error", "unsigned": "allow", **settings})
+            self._server: Server | None = _started(config, bundle, Server)
             self._refuse_if_not_served()
         except BaseException:
             self.close()
@@ -68,13 +71,6 @@ class LocalServer:
         refused = [ack for ack in self.acks() if ack.state == "refused"]
         if refused:
             raise FlyballError("; ".join(f"{ack.name}: {ack.reason}" for ack in refused), code="decision_refused")
-
-
-def _config(address: str, settings: dict[str, object]) -> ServerConfig:
-    from flyball.documents.config.server import ServerConfig
-
-    # This process made the bundle, so no signature is needed.
-    return ServerConfig.model_validate({"listen": [address], "log": "error", "unsigned": "allow", **settings})
 
 
 def _started(config: ServerConfig, bundle: Bundle, kind: type[Server]) -> Server:

@@ -1,4 +1,4 @@
-"""The extension, typed: the only room that imports `_native`; the documents that cross lie beside each module.
+"""Typed access to the extension: the only package that imports `_native`.
 
-Must not know the command line, nor what documents mean.
+The `…_documents` modules have the types of its documents. Must not know the command line, nor what documents mean.
 """

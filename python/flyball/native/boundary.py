@@ -1,4 +1,4 @@
-"""What the extension raises as our own errors, and where ONNX Runtime's library lies.
+"""Calls to the extension, with its errors as our own; and the path of ONNX Runtime's library.
 
 Never imports the `onnxruntime` package: that maps a second copy of the library and costs 0.3 s at start.
 """
@@ -11,32 +11,34 @@ import re
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from flyball.errors import FlyballError, ModelRefusedError, UsageError, from_native
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from flyball import _native as native
 else:
 
     class _Extension:
-        """Loads the extension when something of it is first asked for: most commands end without it."""
+        """Loads the extension on first use: most commands do not need it."""
 
         def __getattr__(self, name: str) -> Any:
-            from flyball import _native
-
+            with boundary():
+                from flyball import _native
             return getattr(_native, name)
 
     native = _Extension()
 
-__all__ = ["boundary", "naming", "native", "ort_library"]
+__all__ = ["boundary", "call", "call_on", "native", "ort_library"]
+Given = ParamSpec("Given")
+Answer = TypeVar("Answer")
 
 
 @contextmanager
 def boundary() -> Iterator[None]:
-    """Turns what the extension raises, or its absence, into our own errors."""
+    """Convert errors of the extension, or its absence, to our own errors."""
     try:
         yield
     except ImportError as error:
@@ -52,11 +54,16 @@ def boundary() -> Iterator[None]:
         raise
 
 
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Puts the file's name before a refusal that does not say it: of several models, a person must know which."""
+def call(function: Callable[Given, Answer], *args: Given.args, **kwargs: Given.kwargs) -> Answer:
+    """Call a function of the extension; it raises our own errors."""
+    with boundary():
+        return function(*args, **kwargs)
+
+
+def call_on(path: Path, function: Callable[Given, Answer], *args: Given.args, **kwargs: Given.kwargs) -> Answer:
+    """Call a function on a model file; a refusal names the file, because there may be several."""
     try:
-        yield
+        return call(function, *args, **kwargs)
     except ModelRefusedError as error:
         if str(path) in error.message:
             raise
@@ -65,7 +72,7 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def ort_library() -> Path:
-    """ONNX Runtime's shared library: ORT_DYLIB_PATH, else the installed package's own, found without importing it."""
+    """ONNX Runtime's shared library: ORT_DYLIB_PATH, else that of the installed package, which is not imported."""
     named = os.environ.get("ORT_DYLIB_PATH")
     if named:
         path = Path(named)

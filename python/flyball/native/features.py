@@ -1,20 +1,18 @@
-"""Stores of features and windows, filled and read by the data plane's own code."""
+"""Fills and reads stores of features and windows with the data plane's code."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 from pydantic import TypeAdapter
 
-from flyball.native.boundary import boundary, native
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from flyball.native.boundary import boundary, call, native
 
 
 def push_features(options: dict[str, Any], batches: Iterable[bytes]) -> dict[str, int]:
-    """Fill a set of features, whole or not at all where the target can: {"rows", "bytes"}."""
+    """Fill a set of features, atomically if the target supports it: {"rows", "bytes"}."""
     with boundary():
         push = native.FeaturePush(json.dumps(options).encode())
         try:
@@ -33,11 +31,10 @@ def backfill_windows(options: dict[str, Any], batches: Iterable[bytes]) -> dict[
             for batch in batches:
                 backfill.put(batch)
         finally:
-            filled = backfill.finish()  # where it failed, too: it holds the windows' folder
+            filled = backfill.finish()  # after a failure, too: it locks the windows' folder
         return TypeAdapter(dict[str, int]).validate_json(filled)
 
 
 def feature_record(options: dict[str, Any], key: str) -> bytes | None:
-    """One record of a set as it lies there; none: no such key."""
-    with boundary():
-        return native.feature_record(json.dumps(options).encode(), key)
+    """The stored bytes of one record of a set, if the key exists."""
+    return call(native.feature_record, json.dumps(options).encode(), key)

@@ -1,20 +1,17 @@
-"""What crosses to the journal and back: facts of segments, findings, proofs.
+"""Documents of the journal: facts of segments, findings, proofs.
 
-Must not know the extension, nor what stands in records.
+Must not know the extension, nor the content of records.
 """
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
+
+from flyball.native.answer import Answer
 
 
-class _Answer(BaseModel):
-    # Extra keys are taken silently: an extension built from a newer commit may tell more.
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class SegmentFacts(_Answer):
-    """A segment file: what its header says, and what was counted in it."""
+class SegmentFacts(Answer):
+    """A segment file: its header, and the number of frames and bytes in it."""
 
     segment: int
     first_seq: int
@@ -27,8 +24,8 @@ class SegmentFacts(_Answer):
     last: str
 
 
-class Finding(_Answer):
-    """Something that is wrong with a log, and where; what is not known of the place is None."""
+class Finding(Answer):
+    """A fault of a log and its location; unknown parts of the location are None."""
 
     segment: int | None = None
     frame: int | None = None
@@ -42,15 +39,15 @@ class Finding(_Answer):
         return f"{place}: {self.what}" if place else self.what
 
 
-class Signed(_Answer):
-    """How far checkpoints sign a log: all segments before this one, and so many frames of it."""
+class Signed(Answer):
+    """The signed part of a log: all segments before this one, and this many frames of it."""
 
     segment: int
     frames: int
 
 
-class Verified(_Answer):
-    """What a verification looked at, and everything that it found wrong."""
+class Verified(Answer):
+    """The extent of a verification, and all its findings."""
 
     frames: int
     segments: int
@@ -59,16 +56,16 @@ class Verified(_Answer):
     findings_beyond: int = 0
     retired: int = 0
     unfinished: Finding | None = None
-    retired_until: str | None = None  # records before were removed on purpose
+    retired_until: str | None = None  # earlier records were removed on purpose
     retired_segments: str | None = None  # in these segments, as in "1-3, 5"
-    signed: Signed | None = None  # None: nothing of it is signed
-    unsigned: int = 0  # records behind that
-    blobs: int = 0  # beside the log, that records name
-    subjects: int = 0  # with something personal, or erased
+    signed: Signed | None = None  # None: nothing is signed
+    unsigned: int = 0  # records after the signed part
+    blobs: int = 0  # files beside the log that records name
+    subjects: int = 0  # with personal data, or erased
 
 
-class Proof(_Answer):
-    """That a record is in its segment, and its segment under a signed checkpoint; holds where nothing was found."""
+class Proof(Answer):
+    """Proof that a record is in its segment, and the segment under a signed checkpoint; valid without findings."""
 
     seq: int
     segment: int
@@ -79,4 +76,4 @@ class Proof(_Answer):
     leaves: int
     checkpoint_path: list[str] | None = None
     checkpoint: str | None = None
-    findings: list[str] = []
+    findings: list[str] = Field(default=[])

@@ -1,4 +1,4 @@
-"""What crosses to the load generator and back: plans, results, histograms, the echo's options.
+"""Documents of the load generator: plans, results, histograms, the echo server's options.
 
 Must not know the extension.
 """
@@ -9,22 +9,19 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
-
-class _Answer(BaseModel):
-    # Extra keys are taken silently: an extension built from a newer commit may tell more.
-    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+from flyball.native.answer import Answer
 
 
 class _Part(BaseModel):
-    # A part of what this process tells the extension: a key that is not known is an error.
+    # Sent to the extension: an unknown key is an error.
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Arrivals(_Part):
-    """How requests become due; a kind has its own keys, and the native reader refuses others.
+    """When requests are due; each kind has its own keys, and the extension refuses others.
 
-    closed: each connection sends its next request when the last one is answered; constant: rate_per_s; poisson: rate_per_s,
-    seed; burst: every `every_s` begins with `burst_s` at `burst_per_s`, the rest has rate_per_s; ramp: from_per_s, to_per_s,
+    closed: each connection sends its next request after the last answer; constant: rate_per_s; poisson: rate_per_s, seed;
+    burst: every `every_s` starts with `burst_s` at `burst_per_s`, the rest has rate_per_s; ramp: from_per_s, to_per_s,
     linear over the measured time; trace: offsets_s, ascending.
     """
 
@@ -44,16 +41,16 @@ class Arrivals(_Part):
 
 
 class Warmup(_Part):
-    """Lasts `least_s`, then goes on until the load is steady, for `most_s` at the longest."""
+    """At least `least_s`, then until the load is steady, but at most `most_s`."""
 
     least_s: float = 1.0
     most_s: float = 1.0
 
 
 class LoadPlan(_Part):
-    """What to send, where, and how fast. `path` replaces /v2/models/<model>/infer, for peers, the echo and `json`.
+    """What to send, where, and how fast. `path` replaces /v2/models/<model>/infer, for peers, the echo server and `json`.
 
-    `json` sends bodies as they are; its payloads are lines of {"body": …, "holds": text that a right answer has in it}.
+    `json` sends bodies unchanged; its payloads are lines of {"body": …, "holds": a text that a correct answer contains}.
     """
 
     url: str
@@ -73,8 +70,8 @@ class LoadPlan(_Part):
     interval_s: float | None = None
 
 
-class LatencyFigures(_Answer):
-    """Figures of a run, in µs."""
+class LatencyFigures(Answer):
+    """Latency figures, in µs."""
 
     p50: float
     p95: float
@@ -84,17 +81,17 @@ class LatencyFigures(_Answer):
     mean: float
 
 
-class ErrorCount(_Answer):
-    """How often a request failed for one reason."""
+class ErrorCount(Answer):
+    """The number of requests that failed for one reason."""
 
     reason: str
     count: int
 
 
-class Generator(_Answer):
-    """What the generator itself did; `lateness_us` is its own delay: from due to left, where a connection was free.
+class Generator(Answer):
+    """The generator's own load; `lateness_us` is its delay from due to sent, if a connection was free.
 
-    `waited_share`: of the sent requests, those that found no free connection when they were due, and so waited in the
+    `waited_share`: the share of sent requests that found no free connection when they were due, and waited in the
     generator's backlog.
     """
 
@@ -105,15 +102,15 @@ class Generator(_Answer):
     waited_share: float
 
 
-class WarmedUp(_Answer):
-    """How long the warm-up lasted, and whether rate and median latency had no trend when it ended."""
+class WarmedUp(Answer):
+    """Length of the warm-up, and whether rate and median latency were steady at its end."""
 
     used_s: float
     steady: bool
 
 
-class TimelineInterval(_Answer):
-    """The requests that were due in one interval of the measured time."""
+class TimelineInterval(Answer):
+    """Requests that were due in one interval of the measured time."""
 
     start_s: float
     sent: int
@@ -124,13 +121,13 @@ class TimelineInterval(_Answer):
     histogram: str
 
 
-class LoadResult(_Answer):
-    """What a load run measured, warm-up left out: sent = answered + refused + failed + mismatched.
+class LoadResult(Answer):
+    """Measurements of a load run without its warm-up: sent = answered + refused + failed + mismatched.
 
-    `latency_us` counts from the intended send time, `service_us` from the moment at which the request left. Both have the
-    right answers, and what timed out at the time that was gone; `latency_us` also what was never sent, at the time that it
-    had waited and no less than the timeout, so that a server does not look better by making the generator give up.
-    `bottleneck` names the generator where it, not the server, was the limit of the rate, or made part of the latency.
+    `latency_us` counts from the intended send time, `service_us` from the actual one. Both include correct answers, and
+    timed-out requests with their elapsed time. `latency_us` also includes requests that were never sent, with their waiting
+    time but at least the timeout, so that a server does not look better because the generator gave up. `bottleneck` names
+    the generator if it, not the server, limited the rate or added latency.
     """
 
     sent: int
@@ -157,8 +154,8 @@ class LoadResult(_Answer):
     timeline: list[TimelineInterval]
 
 
-class MergedHistogram(_Answer):
-    """Several histograms as one: the middle of each bucket that has something in it, ascending, and how much."""
+class MergedHistogram(Answer):
+    """Several histograms as one: the middles of non-empty buckets, ascending, and their counts."""
 
     count: int
     min_us: float
@@ -169,7 +166,7 @@ class MergedHistogram(_Answer):
 
 
 class EchoOptions(_Part):
-    """A bare server: answers are padded to `reply_bytes`, each takes `service_us`, every `stall_every_s` all wait."""
+    """A bare server: answers have `reply_bytes`, each takes `service_us`, and all stall every `stall_every_s`."""
 
     listen: str = "127.0.0.1:0"
     cpus: list[int] | None = None

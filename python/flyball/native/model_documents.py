@@ -1,56 +1,51 @@
-"""What crosses to the engine and back about models: their files, the scan, their signatures, what probing them told.
+"""Documents about models: files, scans, signatures, probes, timings.
 
 Must not know the extension.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-
-class _Document(BaseModel):
-    # Extra keys are taken silently: an extension built from a newer commit may tell more.
-    model_config = ConfigDict(frozen=True, extra="ignore")
+from flyball.native.answer import Answer
 
 
-class ExternalData(_Document):
-    """A file beside a model that holds some of its weights."""
+class ExternalData(Answer):
+    """A file beside a model with some of its weights."""
 
     name: str
     digest: str
     size_bytes: int
 
 
-class Opset(_Document):
-    """An operator set that a model asks for; the domain "ai.onnx" is ONNX's own."""
+class Opset(Answer):
+    """An operator set that a model requires; the domain "ai.onnx" is ONNX's own."""
 
     domain: str
     version: int
 
 
 def _each_domain_once(opsets: list[Opset]) -> list[Opset]:
-    """Converters write a domain several times; ONNX Runtime takes the last one."""
+    """Converters write a domain several times; ONNX Runtime uses the last one."""
     return list({opset.domain: opset for opset in opsets}.values())
 
 
 Opsets = Annotated[list[Opset], AfterValidator(_each_domain_once)]
 
 
-class DeclaredTensor(_Document):
-    """An input or output as a model's file declares it; None where it does not say."""
+class DeclaredTensor(Answer):
+    """An input or output as a model's file declares it; None if undeclared."""
 
     name: str
     datatype: str | None
     shape: list[int] | None
 
 
-class ModelFiles(_Document):
-    """A model's files by digest, and what the file says of itself, read without ONNX Runtime."""
+class ModelFiles(Answer):
+    """A model's files by digest, and their metadata, read without ONNX Runtime."""
 
     digest: str
     size_bytes: int
@@ -62,7 +57,7 @@ class ModelFiles(_Document):
     outputs: list[DeclaredTensor]
 
 
-class TensorSpec(_Document):
+class TensorSpec(Answer):
     """One input or output: its name, V2 datatype, and shape with -1 for free dimensions."""
 
     name: str
@@ -74,28 +69,28 @@ _Output = TypeVar("_Output", DeclaredTensor, TensorSpec)
 
 
 def scores(outputs: Sequence[_Output]) -> _Output | None:
-    """The last output of floats: classifiers give the label first, and then what it was chosen by."""
+    """The last float output: classifiers return the label first, then its scores."""
     return next((one for one in reversed(outputs) if one.datatype in ("FP16", "FP32", "FP64")), None)
 
 
-class Batching(_Document):
-    """Whether requests may share a run, how many rows such a run may have, and the reason where it may not have more."""
+class Batching(Answer):
+    """Whether requests may share a run, the rows per run, and the reason for a limit."""
 
     on: bool
     rows_max: int
     reason: str | None = None
 
 
-class Latency(_Document):
-    """Measured time of one run with so many rows, in µs."""
+class Latency(Answer):
+    """Measured time of one run with this many rows, in µs."""
 
     rows: int
     p50_us: float
     p99_us: float
 
 
-class Inspection(_Document):
-    """What loading, probing and timing a model told."""
+class Inspection(Answer):
+    """The result of loading, probing and timing a model."""
 
     digest: str
     size_bytes: int
@@ -109,8 +104,8 @@ class Inspection(_Document):
     latency: list[Latency]
 
 
-class ModelFacts(_Document):
-    """A model that is loaded in this process, as a server loads it."""
+class ModelFacts(Answer):
+    """A model loaded in this process, as a server loads it."""
 
     digest: str
     size_bytes: int
@@ -119,13 +114,13 @@ class ModelFacts(_Document):
     outputs: list[TensorSpec]
     batching: Batching
     load_ms: float
-    """Making the session, which reading and scanning the file goes before."""
+    """Creating the session, without reading and scanning the file."""
     resident_bytes: int
-    """By how much the process grew while the session was made."""
+    """Growth of the process while the session was created."""
 
 
-class RunFigures(_Document):
-    """How long runs took, in µs: on the wall, and the CPU time of a run on average."""
+class RunFigures(Answer):
+    """Wall times of runs in µs, and the mean CPU time of a run."""
 
     runs: int
     rows: int
@@ -138,43 +133,43 @@ class RunFigures(_Document):
     cpu_us: float
 
 
-class ReadSpeed(_Document):
-    """How fast one thread reads so many bytes over and over."""
+class ReadSpeed(Answer):
+    """The speed at which one thread reads this many bytes repeatedly."""
 
     set_bytes: int
     bytes_a_second: float
 
 
-class Ceiling(_Document):
-    """What one thread of this machine can do at most."""
+class Ceiling(Answer):
+    """Limits of one thread of this machine."""
 
     flops: float
-    """Additions and multiplications of 32-bit floats, a second."""
+    """Additions and multiplications of 32-bit floats per second."""
     int8_times: float
-    """How many more of them of 8-bit integers, by the processor's instructions; not measured."""
+    """The factor for 8-bit integers, from the processor's instruction set; not measured."""
     reads: list[ReadSpeed]
     """By size, ascending."""
 
 
-class ModelScan(_Document):
-    """A model that passed the scan: nothing in it is over a limit, and nothing asks for more than its own files."""
+class ModelScan(Answer):
+    """A model that passed the scan: it is within all limits, and uses only its own files."""
 
     opset: Opsets
     producer: str
     nodes: int
     nodes_expanded: int
-    """With the model's own functions written out where they are called."""
+    """With the model's own functions inlined."""
     depth: int
-    """Graphs inside one another; 0: none is."""
+    """Nesting of graphs; 0: none."""
     functions: int
     initialisers: int
     weight_bytes: int
     """In the file and beside it."""
     domains: list[str]
-    """Of the operators that it uses."""
+    """Domains of its operators."""
     inputs: list[DeclaredTensor]
     outputs: list[DeclaredTensor]
     value_dependent: bool
-    """How long it runs depends on the values of its input: it has loops, or makes tensors sized by these values."""
+    """Its run time depends on input values: it has loops, or tensors sized by these values."""
     external_data: dict[str, int]
-    """The files beside the model that hold weights, and how many bytes each must have at least."""
+    """Files beside the model with weights, and the minimum size of each."""

@@ -1,7 +1,7 @@
-"""Closes this process off before it loads a file that may run code, and hears what the file tries.
+"""Restricts this process before it loads a file that may run code, and reports what the file tries.
 
-The kernel enforces an allow-list of system calls and files (`crates/sandbox`) that nothing in the process can take back;
-limits bound what it takes; an audit hook can say what was tried. Linux alone; must not know models.
+The kernel enforces an allow-list of system calls and files (`crates/sandbox`) that nothing in the process can revoke.
+Resource limits apply, and an audit hook reports attempts. Linux only; must not know models.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from flyball.errors import FlyballError, UsageError
-from flyball.native.boundary import boundary, native
+from flyball.native.boundary import call, native
 
 CPU_S_MAX = 900
 FILE_BYTES_MAX = 4 << 30
@@ -28,8 +28,8 @@ _GET_LANDLOCK = (
     f" landlock_create_ruleset, landlock_add_rule and landlock_restrict_self; or {_OWN_IN_PYTHON}"
 )
 
-# What the hook names, by its audit event.
-_TOLD = {
+# Texts for attempts, by audit event.
+_ATTEMPTS = {
     "socket.connect": "open a socket to {}",
     "socket.bind": "listen on {}",
     "socket.getaddrinfo": "look up the host {}",
@@ -48,50 +48,47 @@ _TOLD = {
 
 @dataclass(slots=True)
 class Watch:
-    """What was tried and refused since the seal was set; of libraries too, so it counts only while a file is loaded."""
+    """Refused attempts since the sandbox was entered, also of libraries: relevant only while a file is loaded."""
 
     tried: list[str] = field(default_factory=list)
 
-    def hear(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """An audit hook: refuses before the kernel would, because here it is known what was wanted."""
-        words = _TOLD.get(event)
-        if words is not None:
-            self.tried.append(words.format(_target(event, arguments)))
+    def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """The audit hook: refuses before the kernel does, because here the target is known."""
+        text = _ATTEMPTS.get(event)
+        if text is not None:
+            self.tried.append(text.format(_target(event, arguments)))
             raise PermissionError(errno.EPERM, f"this process may not {self.tried[-1]}")
 
 
 def seal(folder: Path, *readable: Path) -> None:
-    """From here on this process writes below `folder` only, and reads there, its packages and `readable`.
+    """Restrict this process: it writes only below `folder`, and reads only there, its packages and `readable`.
 
-    It has no network, starts no program and has no capabilities. First of all, while it is one thread: the kernel would bind
-    no other. Packages start threads as they are imported.
+    It has no network, starts no program and has no capabilities. Call it first, while there is only one thread: the kernel
+    would not restrict others, and packages start threads when they are imported.
     """
     if sys.platform != "linux":
-        raise _cannot(f"which is not so on {sys.platform}")
+        raise _cannot(f"{sys.platform} has none")
     _limit()
     try:
-        with boundary():
-            native.enclose(folder, [*_packages(), *readable])
+        call(native.enclose, folder, [*_packages(), *readable])
     except FlyballError as error:
-        raise _cannot(
-            f"and {error.message}", next_step=_GET_LANDLOCK if error.code == "no_landlock" else _OWN_IN_PYTHON
-        ) from error
+        raise _cannot(error.message, next_step=_GET_LANDLOCK if error.code == "no_landlock" else _OWN_IN_PYTHON) from error
 
 
 def watch() -> Watch:
-    """Hears from here on what is tried and refused; it cannot be taken off."""
-    heard = Watch()
-    sys.addaudithook(heard.hear)
-    return heard
+    """Record refused attempts from now on; the hook cannot be removed."""
+    watching = Watch()
+    sys.addaudithook(watching.audit)
+    return watching
 
 
 def _packages() -> list[Path]:
-    """Where the interpreter has its modules and libraries."""
+    """The folders of the interpreter's modules and libraries."""
     return [*(Path(entry) for entry in sys.path if Path(entry).is_absolute()), Path(sys.base_prefix, "lib")]
 
 
 def _cannot(why: str, next_step: str = _OWN_IN_PYTHON) -> UsageError:
-    return UsageError(f"a file that may run code is only loaded where it can be closed off, {why}", next_step=next_step)
+    return UsageError(f"a file that may run code is only loaded in a sandbox: {why}", next_step=next_step)
 
 
 def _limit() -> None:

@@ -1,4 +1,4 @@
-"""What the extension reports of servers, this build and this machine, as documents.
+"""Documents about servers, this build and this machine.
 
 Must not know the extension.
 """
@@ -7,66 +7,62 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from flyball.native.answer import Answer
 from flyball.native.model_documents import Batching
 
 
-class _Document(BaseModel):
-    # Extra keys are taken silently: an extension built from a newer commit may tell more.
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class VersionAck(_Document):
+class VersionAck(Answer):
     """A version that serves."""
 
     version: str
     batching: Batching
 
 
-class SignedAck(_Document):
-    """A version of a registry whose release was judged, and who approved it."""
+class SignedAck(Answer):
+    """A version of a registry with a verified release, and its approvers."""
 
     name: str
     version: int
     approvers: list[str]
 
 
-class Ack(_Document):
-    """What became of one deployment of a snapshot."""
+class Ack(Answer):
+    """The result of applying one deployment of a snapshot."""
 
     name: str
     digest: str
     state: Literal["applied", "kept", "removed", "refused"]
     reason: str | None = None
-    versions: list[VersionAck] = []
+    versions: list[VersionAck] = Field(default=[])
     signed: SignedAck | Literal["unsigned"] | None = None
-    """What stands behind it; none where it is not known, as of what is refused."""
+    """Its release; None if unknown, for example if it was refused."""
 
 
-class DeploymentState(_Document):
+class DeploymentState(Answer):
     """One deployment on a server: it serves, was refused, or is kept warm."""
 
     name: str
     digest: str
     generation: int
-    """Of the last snapshot that asked for it."""
+    """Of the last snapshot that contained it."""
     state: Literal["applied", "refused", "warm"]
     reason: str | None = None
     signed: SignedAck | Literal["unsigned"] | None = None
 
 
-class Deployments(_Document):
-    """What a server says of itself in `GET /v1/deployments`; of one name, what serves comes first."""
+class Deployments(Answer):
+    """The answer of `GET /v1/deployments`; of one name, the serving deployment comes first."""
 
     generation: int
-    """Of the last snapshot that was taken whole."""
+    """Of the last snapshot that was applied completely."""
     refused: str | None = None
-    """Why a later one was refused as a whole."""
+    """Why a later snapshot was refused as a whole."""
     deployments: list[DeploymentState]
 
 
-class Totals(_Document):
+class Totals(Answer):
     """Requests counted once each: received = answered + refused + failed + abandoned + in flight."""
 
     received: int
@@ -77,7 +73,7 @@ class Totals(_Document):
     in_flight: int
 
 
-class BuildInfo(_Document):
+class BuildInfo(Answer):
     """How the extension was built."""
 
     version: str
@@ -88,7 +84,7 @@ class BuildInfo(_Document):
     debug_assertions: bool
 
 
-class Right(_Document):
+class Right(Answer):
     """A right that tuning needs: whether this process has it, and the command that grants it."""
 
     name: str
@@ -97,8 +93,8 @@ class Right(_Document):
     grant: str
 
 
-class Machine(_Document):
-    """What this machine allows to this process."""
+class Machine(Answer):
+    """The machine's limits for this process."""
 
     cpus: list[int]
     cpu_quota: float | None
@@ -110,15 +106,15 @@ class Machine(_Document):
     rights: list[Right]
 
 
-class PlannedStage(_Document):
-    """A stage of a compiled decision, in words."""
+class PlannedStage(Answer):
+    """A stage of a compiled decision, as text."""
 
     stage: str
     lines: list[str]
 
 
-class DecisionDigests(_Document):
-    """What a decision's document, its policy and its schema are known by, here and where it is served."""
+class DecisionDigests(Answer):
+    """Digests that identify a decision's document, policy and schema, also on servers."""
 
     document: str
     policy: str

@@ -8,17 +8,16 @@ from __future__ import annotations
 import csv
 import json
 from bisect import bisect_left
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from pathlib import Path
+from typing import Any, Protocol, TextIO, TypeVar
 
 from flyball.errors import RefusedError, needing
 
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
-    from pathlib import Path
-
 SUFFIXES = (".parquet", ".csv", ".jsonl")
+_Row = TypeVar("_Row")
 
 
 class Untyped(str):
@@ -83,6 +82,16 @@ def parquet_file(path: Path) -> Any:
         raise RefusedError(f"{path} is not a Parquet file: {error}") from error
 
 
+def _picked(rows: Iterator[_Row], numbers: Sequence[int]) -> Iterator[_Row]:
+    """The rows with these ascending numbers."""
+    wanted = iter(numbers)
+    next_number = next(wanted, None)
+    for number, row in enumerate(rows):
+        if number == next_number:
+            yield row
+            next_number = next(wanted, None)
+
+
 class _Csv:
     """The first line names the columns; empty lines are skipped."""
 
@@ -91,12 +100,7 @@ class _Csv:
         self.count = sum(1 for _ in self._rows())
 
     def pick(self, numbers: Sequence[int]) -> Generator[Record, None, None]:
-        wanted = iter(numbers)
-        picked = next(wanted, None)
-        for row, record in enumerate(self._rows()):
-            if row == picked:
-                yield record
-                picked = next(wanted, None)
+        yield from _picked(self._rows(), numbers)
 
     def _rows(self) -> Iterator[Record]:
         with readable(self._path), open_text(self._path) as file:
@@ -126,12 +130,8 @@ class _JsonLines:
         self.count = sum(1 for _ in self._lines())
 
     def pick(self, numbers: Sequence[int]) -> Generator[Record, None, None]:
-        wanted = iter(numbers)
-        picked = next(wanted, None)
-        for row, (number, text) in enumerate(self._lines()):
-            if row == picked:
-                yield self._record(f"{self._path}:{number}", text)
-                picked = next(wanted, None)
+        for number, text in _picked(self._lines(), numbers):
+            yield self._record(f"{self._path}:{number}", text)
 
     def _lines(self) -> Iterator[tuple[int, str]]:
         with readable(self._path), open_text(self._path) as file:

@@ -6,6 +6,7 @@ invalid UTF-8 kept by surrogateescape. BF16, which NumPy lacks, is widened to fl
 
 from __future__ import annotations
 
+import math
 import struct
 from dataclasses import dataclass
 from typing import Any
@@ -134,18 +135,14 @@ def _pack_strings(name: str, array: Array) -> bytes:
         elif isinstance(item, bytes):
             text = item
         else:
-            kind = type(item).__name__
-            raise InvalidInputError(
-                f"input {name!r} is an object array with a {kind} in it; only str and bytes are supported"
-            )
+            found = f"input {name!r} is an object array with a {type(item).__name__} in it"
+            raise InvalidInputError(f"{found}; only str and bytes are supported")
         parts += (_LENGTH.pack(len(text)), text)
     return b"".join(parts)
 
 
 def _unpack_strings(tensor: Tensor, count: int) -> list[str]:
-    texts = []
-    offset = 0
-    raw = tensor.raw
+    texts, offset, raw = [], 0, tensor.raw
     while offset < len(raw):
         end = offset + _LENGTH.size
         if end > len(raw):
@@ -174,12 +171,9 @@ def _flat(data: Any) -> list[Any]:
 
 
 def _elements(tensor: Tensor) -> int:
-    count = 1
-    for size in tensor.shape:
-        if size < 0:
-            raise _broken(tensor, f"the shape {list(tensor.shape)} is invalid")
-        count *= size
-    return count
+    if any(size < 0 for size in tensor.shape):
+        raise _broken(tensor, f"the shape {list(tensor.shape)} is invalid")
+    return math.prod(tensor.shape)
 
 
 def _dtype(tensor: Tensor) -> str:

@@ -7,22 +7,17 @@ deployment.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from flyball.documents.names import is_name
 from flyball.documents.snapshot import ModelSource, Terms
 from flyball.errors import ModelRefusedError
+from flyball.native.model_documents import ModelFiles
 from flyball.native.models import model_files
 from flyball.triton import batching, mapping, tensors, versions
-from flyball.triton.config import empty, read_config
+from flyball.triton.config import Config, empty, read_config
 from flyball.triton.layout import ModelFolder, model_file, model_folder, scan
 from flyball.triton.report import ModelReport, Notes, RepositoryReport
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from flyball.native.model_documents import ModelFiles
-    from flyball.triton.config import Config
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,11 @@ extra: pip install 'flyball[triton]'.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flyball.errors import ModelRefusedError, needing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CONFIG_BYTES_MAX = 1 << 20
 _MESSAGE_MAX = 300  # protobuf quotes the whole line

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from flyball.documents.snapshot.models import LABEL_CHARACTERS_MAX, LABELS_MAX
 from flyball.errors import ModelRefusedError, UsageError
 from flyball.triton.config import CONFIG_BYTES_MAX
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CONFIG = "config.pbtxt"
 _MODELS_MAX = 1000

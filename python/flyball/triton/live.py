@@ -5,22 +5,16 @@ A model that can no longer be served keeps its last good state, like a snapshot'
 
 from __future__ import annotations
 
+from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from flyball.documents.names import is_name
-from flyball.documents.snapshot import Bundle, compile_models
+from flyball.documents.snapshot import Bundle, Terms, compile_models
 from flyball.documents.snapshot.models import FORMAT
 from flyball.documents.snapshot.store import canonical, digest_of
 from flyball.errors import ModelRefusedError
-from flyball.triton.compile import read_model, read_repository, refuse_if_none_is_served
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from flyball.documents.snapshot import Terms
-    from flyball.triton.compile import Repository
-    from flyball.triton.report import RepositoryReport
+from flyball.triton.compile import Repository, read_model, read_repository, refuse_if_none_is_served
+from flyball.triton.report import RepositoryReport
 
 
 class LiveRepository:

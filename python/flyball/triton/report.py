@@ -5,7 +5,7 @@ Plain values for a terminal, a log or JSON. Must not know how they came about.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,10 +15,6 @@ class Note:
     field: str
     mapped: bool
     text: str
-
-    def document(self) -> dict[str, object]:
-        """The JSON document."""
-        return {"field": self.field, "mapped": self.mapped, "text": self.text}
 
 
 class Notes(list[Note]):
@@ -54,7 +50,7 @@ class ModelReport:
             "served": self.refusal is None,
             "versions": list(self.versions),
             "refusal": self.refusal,
-            "notes": [note.document() for note in self.notes],
+            "notes": [asdict(note) for note in self.notes],
         }
 
 
@@ -63,7 +59,7 @@ class RepositoryReport:
     """Every model of a repository, by name."""
 
     repository: str
-    models: tuple[ModelReport, ...] = field(default=())
+    models: tuple[ModelReport, ...] = ()
 
     @property
     def served(self) -> list[ModelReport]:

@@ -8,16 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from flyball.decision.compile.document import compile_spec
-from flyball.decision.spec.faults import DecisionRefusedError, meaning_faults, refusal
+from flyball.decision.compile.document import Compiled, compile_spec
+from flyball.decision.spec.faults import DecisionRefusedError, Origin, meaning_faults, refusal
 from flyball.native import decisions, model_documents, models, server_documents
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from flyball.decision.compile.document import Compiled
     from flyball.decision.compile.model_documents import Artifact
-    from flyball.decision.spec.faults import Origin
     from flyball.decision.spec.spec import Spec
 
 

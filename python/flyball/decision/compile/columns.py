@@ -8,44 +8,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from flyball.decision.fit.fitted import FITTED_KEYS, HOW_KEYS, Fitted
 from flyball.decision.spec.faults import near
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from flyball.decision.compile.files import Files
-    from flyball.decision.fit.fitted import Fitted
     from flyball.decision.spec.spec import Spec
-
-# Parameters that a step needs to run, and keys that only fitting reads.
-_NEEDED = {
-    "impute": ("values",),
-    "scale": ("factor", "offset"),
-    "standardize": ("mean", "scale"),
-    "bucket": ("edges",),
-    "one_hot": ("values",),
-    "ordinal": ("values",),
-    "encode": ("maps", "default"),
-}
-_HOW = ("by", "range", "quantiles", "smoothing")
 
 
 def open_steps(spec: Spec) -> list[dict[str, Any]]:
     """Each transform in the form of `flyball.decision.fit`: its op, its columns, and the given parameters."""
-    steps = []
-    for transform in spec.transforms:
-        step = transform.step
-        given = step.model_dump(exclude_none=True) if step else {}
-        steps.append({"op": transform.op, **given})
-    return steps
+    return [
+        {"op": transform.op, **(transform.step.model_dump(exclude_none=True) if transform.step else {})}
+        for transform in spec.transforms
+    ]
 
 
 def kinds(spec: Spec) -> dict[str, str]:
     """The type of each field and feature, by name."""
-    named: dict[str, str] = {name: field.type for name, field in spec.input.items()}
-    for name, feature in spec.features.items():
-        named[name] = feature_type(feature)
-    return named
+    fields = {name: str(field.type) for name, field in spec.input.items()}
+    return fields | {name: feature_type(feature) for name, feature in spec.features.items()}
 
 
 def feature_type(feature: Any) -> str:
@@ -63,15 +47,15 @@ def whole_steps(spec: Spec, categories: Mapping[str, Sequence[str]], files: File
     """The document's transforms; adds a fault for each open parameter."""
     fitted = files.fitted(("fitted",), spec.fitted) if spec.fitted else None
     if spec.fitted and fitted is None:  # reported already; do not report its missing parameters, too
-        return [{**{key: [] for key in _NEEDED.get(step["op"], ())}, **step} for step in open_steps(spec)]
+        return [{**{key: [] for key in FITTED_KEYS.get(step["op"], ())}, **step} for step in open_steps(spec)]
     return [_whole(index, step, categories, fitted, files) for index, step in enumerate(open_steps(spec))]
 
 
 def _whole(
     index: int, step: dict[str, Any], categories: Mapping[str, Sequence[str]], fitted: Fitted | None, files: Files
 ) -> dict[str, Any]:
-    step = {key: value for key, value in step.items() if key not in _HOW}
-    op, of, needed = step["op"], step["of"], _NEEDED.get(step["op"], ())
+    step = {key: value for key, value in step.items() if key not in HOW_KEYS}
+    op, of, needed = step["op"], step["of"], FITTED_KEYS.get(step["op"], ())
     if all(key in step for key in needed):
         return step
     found = fitted.at(index, op, of) if fitted else None

@@ -10,20 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from flyball.decision.compile.columns import feature_type, touched, whole_steps
 from flyball.decision.compile.files import Files
-from flyball.decision.compile.model_documents import PREVIOUS, ModelDocuments, only_name, previous_name
+from flyball.decision.compile.model_documents import PREVIOUS, Artifact, ModelDocuments, only_name, previous_name
 from flyball.decision.compile.policy_document import policy_document
-from flyball.decision.spec.faults import near, refusal
+from flyball.decision.spec.faults import Origin, near, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from flyball.decision.compile.model_documents import Artifact
-    from flyball.decision.spec.faults import Origin
     from flyball.decision.spec.fields import Feature, Field, Reaction, Source
     from flyball.decision.spec.models import Remedied
     from flyball.decision.spec.spec import Spec
-    from flyball.documents.yaml_lines import Place
 
 _REDIS_ENV = "FLYBALL_REDIS_URL"
 _REDIS_TIMEOUT_MS = 5
@@ -45,9 +42,8 @@ class Compiled:
 def compile_spec(spec: Spec, base: Path, origin: Origin) -> Compiled:
     """Compile the document; raises with every unreadable file and every missing parameter."""
     files = Files(base, origin)
-    values = {name: _values(("input", name), part, files) for name, part in spec.input.items()}
-    values |= {name: _values(("features", name), part, files) for name, part in spec.features.items()}
-    known = {name: _known(spec, name, found) for name, found in values.items() if found or part_of(spec, name).values_file}
+    values = {name: values_of(spec, name, files) for name in [*spec.input, *spec.features]}
+    known = {name: known_to(spec, name, found) for name, found in values.items() if found or part_of(spec, name).values_file}
     steps = whole_steps(spec, known, files)
     columns = touched(steps, [*spec.input, *spec.features])
     singular = only_name(spec.model) if spec.model else None
@@ -79,16 +75,24 @@ def compile_spec(spec: Spec, base: Path, origin: Origin) -> Compiled:
     return Compiled(spec.decision, document, models.artifacts, timeout_ms, singular)
 
 
-def _values(place: Place, part: Field | Feature, files: Files) -> list[str]:
+def values_of(spec: Spec, name: str, files: Files) -> list[str]:
+    """The values of a category, from the spec or its file; empty for other types."""
+    part = part_of(spec, name)
     if part.values_file is not None:
-        return files.values((*place, "values_file"), part.values_file)
+        return files.values(("input" if name in spec.input else "features", name, "values_file"), part.values_file)
     return list(part.values or ())
 
 
-def _known(spec: Spec, name: str, values: list[str]) -> list[str]:
+def known_to(spec: Spec, name: str, values: list[str]) -> list[str]:
     """The values of a category, with the replacement of unknown ones."""
     unknown = part_of(spec, name).unknown
     return values if unknown is None or unknown in values else [*values, unknown]
+
+
+def bare_document(owner: str, purpose: str, **parts: Any) -> dict[str, Any]:
+    """The document of a decision with only these parts, which accepts every row."""
+    policy = {"outcomes": ["accepted"], "rules": [{"when": "true", "then": "accepted"}]}
+    return {"owner": owner, "purpose": purpose, **parts, "policy": policy}
 
 
 def part_of(spec: Spec, name: str) -> Field | Feature:

@@ -11,17 +11,15 @@ import io
 from typing import TYPE_CHECKING
 
 from flyball.decision.fit.fitted import Fitted, read_fitted
-from flyball.decision.spec.faults import fault_at
-from flyball.errors import FlyballError
+from flyball.decision.spec.faults import Origin, fault_at
+from flyball.errors import FlyballError, LineFault
 from flyball.native.model_documents import ModelFiles
 from flyball.native.models import model_files
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from flyball.decision.spec.faults import Origin
     from flyball.documents.yaml_lines import Place
-    from flyball.errors import LineFault
 
 _TEXT_BYTES_MAX = 4 * 1024 * 1024
 

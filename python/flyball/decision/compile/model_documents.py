@@ -65,13 +65,8 @@ class ModelDocuments:
         }
         explain = self._explain(place, model.explain)
         trees = model.explain.trees if model.explain else None
-        self._put(
-            name,
-            model.path,
-            found,
-            {**signature, **({"explain": explain} if explain else {})},
-            trees.path if trees else None,
-        )
+        explained = {**signature, "explain": explain} if explain else signature
+        self._put(name, model.path, found, explained, trees.path if trees else None)
         if model.previous is not None:
             older = files.model((*place, "previous"), model.previous.path, model.previous.digest)
             if older is not None:

@@ -8,12 +8,10 @@ paths: editing them does not change scores. Must not know certificates.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from flyball.documents.snapshot.store import canonical, digest_of
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 # Keys of a field that do not change its column.
 _IRRELEVANT = frozenset({"key", "pii", "min", "max", "length_max"})

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from flyball.decision.spec.faults import fault_at
+from flyball.decision.spec.faults import Origin, fault_at
 from flyball.native import models as native_models
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from flyball.decision.compile.document import Compiled
-    from flyball.decision.spec.faults import Origin
     from flyball.decision.spec.spec import Spec
     from flyball.documents.yaml_lines import Place
     from flyball.errors import LineFault

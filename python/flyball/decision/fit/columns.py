@@ -6,16 +6,14 @@ that of the Rust code, operation by operation. Must not know files, specs or mod
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flyball.decision.fit.murmur import murmur3_32
 from flyball.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 Column = NDArray[Any]
 Columns = dict[str, Column]
@@ -47,7 +45,7 @@ def texts(name: str, column: Column) -> Column:
 
 
 def apply(transform: Mapping[str, Any], columns: Columns) -> Columns:
-    """Apply one transform with all its parameters; new columns replace the old ones in index."""
+    """Apply one transform with all its parameters; new columns replace the old ones in place."""
     of: list[str] = transform["of"]
     if unknown := [name for name in of if name not in columns]:
         raise InvalidInputError(f"{transform['op']}: no column {unknown[0]!r}", next_step=f"columns: {', '.join(columns)}")
@@ -87,14 +85,10 @@ def _standardize(transform: Mapping[str, Any], index: int, name: str, column: Co
     return {name: (numbers(name, column) - transform["mean"][index]) / transform["scale"][index]}
 
 
-def _log(_: Mapping[str, Any], __: int, name: str, column: Column) -> Columns:
+def _log(transform: Mapping[str, Any], _: int, name: str, column: Column) -> Columns:
+    log = np.log1p if transform["op"] == "log1p" else np.log
     with np.errstate(divide="ignore", invalid="ignore"):
-        return {name: np.log(numbers(name, column))}
-
-
-def _log1p(_: Mapping[str, Any], __: int, name: str, column: Column) -> Columns:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return {name: np.log1p(numbers(name, column))}
+        return {name: log(numbers(name, column))}
 
 
 def _clip(transform: Mapping[str, Any], _: int, name: str, column: Column) -> Columns:
@@ -208,7 +202,7 @@ _OPS: dict[str, Callable[[Mapping[str, Any], int, str, Column], Columns]] = {
     "scale": _scale,
     "standardize": _standardize,
     "log": _log,
-    "log1p": _log1p,
+    "log1p": _log,
     "clip": _clip,
     "bucket": _bucket,
     "one_hot": _one_hot,

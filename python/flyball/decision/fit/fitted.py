@@ -9,14 +9,24 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from flyball.errors import InvalidInputError
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 FORMAT = 1
+# The fitted parameters by op; a transform that has the first of them is not open.
+FITTED_KEYS = {
+    "impute": ("values",),
+    "scale": ("factor", "offset"),
+    "standardize": ("mean", "scale"),
+    "bucket": ("edges",),
+    "one_hot": ("values",),
+    "ordinal": ("values", "unknown"),
+    "encode": ("maps", "default"),
+}
+# Options of fitting; the deployment's document has none of them.
+HOW_KEYS = ("by", "range", "quantiles", "smoothing")
 _FILE_BYTES_MAX = 16 * 1024 * 1024
 
 
@@ -60,22 +70,20 @@ def read_fitted(path: Path) -> Fitted:
         document = json.loads(content)
     except ValueError as error:
         raise InvalidInputError(f"{path} is not JSON: {error}", next_step=again) from error
-    faults = _faults(document)
-    if faults:
-        raise InvalidInputError(f"{path}: {faults[0]}", next_step=again)
+    if fault := _fault(document):
+        raise InvalidInputError(f"{path}: {fault}", next_step=again)
     return Fitted(document["rows"], document["transforms"])
 
 
-def _faults(document: Any) -> list[str]:
+def _fault(document: Any) -> str | None:
     if not isinstance(document, dict) or document.keys() != {"format", "rows", "transforms"}:
-        return ["it must be an object with format, rows and transforms"]
+        return "it must be an object with format, rows and transforms"
     if document["format"] != FORMAT:
-        return [f"format is {document['format']!r}; allowed: {FORMAT}"]
+        return f"format is {document['format']!r}; allowed: {FORMAT}"
     if type(document["rows"]) is not int or not isinstance(document["transforms"], list):
-        return ["rows must be a whole number, and transforms a list"]
-    return [
-        f"transforms[{index}] needs at, op and of" for index, one in enumerate(document["transforms"]) if not _named(one)
-    ]
+        return "rows must be a whole number, and transforms a list"
+    wrong = (index for index, one in enumerate(document["transforms"]) if not _named(one))
+    return next((f"transforms[{index}] needs at, op and of" for index in wrong), None)
 
 
 def _named(one: Any) -> bool:

@@ -7,32 +7,19 @@ broken by order, so that the same rows give the same parameters.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from flyball.decision.fit.columns import OPS, Column, Columns, absent, apply, is_text, numbers, texts
-from flyball.decision.fit.fitted import Fitted
+from flyball.decision.fit.fitted import FITTED_KEYS, HOW_KEYS, Fitted
 from flyball.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
 
 CATEGORIES_MAX = 10_000
 SMOOTHING = 20.0
 UNKNOWN = -1.0
-# The fitted parameters by op; a transform that has the first of them is not open.
-FITTED_KEYS = {
-    "impute": ("values",),
-    "scale": ("factor", "offset"),
-    "standardize": ("mean", "scale"),
-    "bucket": ("edges",),
-    "one_hot": ("values",),
-    "ordinal": ("values", "unknown"),
-    "encode": ("maps", "default"),
-}
-# Options of fitting; the deployment's document has none of them.
-HOW_KEYS = ("by", "range", "quantiles", "smoothing")
 
 
 def is_open(step: Mapping[str, Any]) -> bool:
@@ -195,16 +182,12 @@ def _learn_encode(step: Mapping[str, Any], held: Held, target: Column | None) ->
 
 
 def _shares(name: str, column: Column) -> dict[str, float]:
-    counts = _counts(name, column)
-    return {value: float(count / len(column)) for value, count in counts.items()}
+    return {value: float(count / len(column)) for value, count in _counts(name, column).items()}
 
 
 def _counts(name: str, column: Column) -> dict[str, int]:
-    counts = dict.fromkeys(_categories(name, column), 0)
-    for value in column:
-        if value is not None:
-            counts[value] += 1
-    return counts
+    counts = Counter(column)
+    return {value: counts[value] for value in _categories(name, column)}
 
 
 def _means(name: str, column: Column, truth: Column, mean: float, smoothing: float) -> dict[str, float]:

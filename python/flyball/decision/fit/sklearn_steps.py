@@ -7,15 +7,13 @@ float64 input, and unknown steps, are refused by name.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from flyball.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 UNKNOWN = -1.0
 

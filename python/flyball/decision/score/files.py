@@ -8,17 +8,15 @@ from __future__ import annotations
 import csv
 import json
 import math
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
 from flyball.errors import RefusedError, needing
 from flyball.rows.rows_file import SUFFIXES, Untyped, open_rows, open_text, parquet_file, readable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 
 @dataclass(frozen=True, slots=True)

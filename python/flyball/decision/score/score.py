@@ -12,10 +12,8 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flyball.decision.bulk_calls import DEADLINE_MS, QUEUE_WAIT_MS, in_order, retry_when_busy
-from flyball.decision.compile.bundle import bundle_of
+from flyball.decision.bulk_calls import bulk_server, in_order, retry_when_busy
 from flyball.decision.compile.columns import kinds
-from flyball.decision.local import LocalServer
 from flyball.decision.score.files import Chunk, RowsIn, field_value, open_out
 from flyball.errors import RefusedError
 
@@ -23,18 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from flyball.client import Client, DecidedRow
+    from flyball.client import DecidedRow
     from flyball.decision.decision import Decision
 
-ADDED = {
-    "outcome": "text",
-    "band": "text",
-    "score": "number",
-    "route": "text",
-    "reasons": "text",
-    "remedy": "text",
-    "fault": "text",
-}
+ADDED = {**dict.fromkeys(("outcome", "band", "score", "route", "reasons", "remedy", "fault"), "text"), "score": "number"}
 """The result columns. Reasons are JSON; a row that was not decided has only its fault."""
 
 _CHUNK_ROWS = 256
@@ -64,23 +54,23 @@ def score_file(
         raise RefusedError(
             f"--out: {target} is the input file", next_step="give another file:  --out scored" + source.suffix
         )
-    checked = decision.check()
+    compiled = decision.check().compiled
     rows = RowsIn(source)
     wanted = _wanted(decision, rows, source)
     added = {f"{prefix}{name}": kind for name, kind in ADDED.items()}
     _refuse_clashes(rows, added, source)
     scored = Scored()
-    bundle = bundle_of([checked.compiled], queue_wait_ms_max=QUEUE_WAIT_MS)
-    server = LocalServer(bundle, offline=True, deadline_ms=DEADLINE_MS)
-    try:
-        with _atomically(target) as temporary, closing(open_out(temporary, rows, added)) as out:
-            call = _Call(server.client, decision.name, wanted, explain)
-            for chunk, decided in in_order(rows.chunks(_CHUNK_ROWS), call):
+    with closing(bulk_server(compiled)) as server, _atomically(target) as temporary:
+
+        def decide(chunk: Chunk) -> list[DecidedRow]:
+            sent = [_row(cells, wanted) for cells in chunk.rows]
+            return retry_when_busy(lambda: server.client.decide_rows(decision.name, sent, explain=explain))
+
+        with closing(open_out(temporary, rows, added)) as out:
+            for chunk, decided in in_order(rows.chunks(_CHUNK_ROWS), decide):
                 out.write(chunk, [_result(row, prefix, scored) for row in decided])
                 if progress is not None:
                     progress(scored.rows, rows.count)
-    finally:
-        server.close()
     return scored
 
 
@@ -95,21 +85,9 @@ def _atomically(target: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
-    client: Client
-    decision: str
-    wanted: dict[str, str]
-    explain: bool
-
-    def __call__(self, chunk: Chunk) -> list[DecidedRow]:
-        """Decide a chunk."""
-        rows = [self._row(row) for row in chunk.rows]
-        return retry_when_busy(lambda: self.client.decide_rows(self.decision, rows, explain=self.explain))
-
-    def _row(self, cells: dict[str, Any]) -> dict[str, Any]:
-        values = {name: field_value(kind, cells.get(name)) for name, kind in self.wanted.items()}
-        return {name: value for name, value in values.items() if value is not None}
+def _row(cells: dict[str, Any], wanted: dict[str, str]) -> dict[str, Any]:
+    values = {name: field_value(kind, cells.get(name)) for name, kind in wanted.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _result(row: DecidedRow, prefix: str, scored: Scored) -> dict[str, Any]:

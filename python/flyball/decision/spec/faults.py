@@ -14,16 +14,16 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from flyball.documents.faults import path_of
-from flyball.errors import LineFault, RefusedError
+from flyball.errors import Fault, LineFault, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from pydantic import BaseModel, ValidationError
+    from pydantic.fields import FieldInfo
 
     from flyball.documents.yaml_lines import Marked, Place
-    from flyball.errors import Fault
 
 _FOUND_CHARACTERS_MAX = 60
 _PARTS = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
@@ -85,22 +85,19 @@ def fault_at(origin: Origin, place: Place, found: object, allowed: str, text: st
 
 def shape_faults(origin: Origin, error: ValidationError, root: type[BaseModel]) -> list[LineFault]:
     """Convert pydantic's errors."""
-    faults = []
-    for item in error.errors(include_url=False, include_context=True):
-        place = tuple(part for part in item["loc"] if part != "[key]")
-        faults.append(_shape_fault(origin, place, dict(item), root))
-    return faults
+    return [_shape_fault(origin, dict(item), root) for item in error.errors(include_url=False, include_context=True)]
 
 
-def _shape_fault(origin: Origin, place: Place, item: dict[str, Any], root: type[BaseModel]) -> LineFault:
-    kind = item["type"]
+def _shape_fault(origin: Origin, item: dict[str, Any], root: type[BaseModel]) -> LineFault:
+    kind, place = item["type"], tuple(part for part in item["loc"] if part != "[key]")
     if kind == "extra_forbidden":
         known = _keys(_model_at(root, place[:-1]))
         return fault_at(
             origin, place, item["input"], f"one of {', '.join(known)}", f"unknown key; {near(str(place[-1]), known)}"
         )
     if kind == "missing":
-        allowed = _description(root, place)
+        field = _field_at(root, place)
+        allowed = (field and field.description) or "a value"
         return fault_at(origin, place, None, allowed, f"is missing: {allowed}")
     if kind == "not_allowed":
         allowed = str(item["ctx"]["allowed"])
@@ -121,13 +118,8 @@ def meaning_faults(
     origin: Origin, faults: Iterable[Fault], document: Mapping[str, Any], singular: str | None
 ) -> list[LineFault]:
     """Convert the data plane's faults to the author's lines. `singular` is the name of the only model."""
-    converted = []
-    for fault in faults:
-        place = _authors(place_of(fault.path), document, singular)
-        found = fault.found
-        text = fault.allowed if found is None else f"is {_shown(found)}; allowed: {fault.allowed}"
-        converted.append(LineFault(path_of(place), found, fault.allowed, origin.at(place), text))
-    return converted
+    placed = ((_authors(place_of(fault.path), document, singular), fault) for fault in faults)
+    return [fault_at(origin, place, fault.found, fault.allowed) for place, fault in placed]
 
 
 def _authors(place: Place, document: Mapping[str, Any], singular: str | None) -> Place:
@@ -174,21 +166,17 @@ def _keys(model: type[BaseModel] | None) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()] if model else []
 
 
-def _description(root: type[BaseModel], place: Place) -> str:
-    owner = _model_at(root, place[:-1])
-    for name, field in owner.model_fields.items() if owner else ():
-        if place[-1] in (name, field.alias):
-            return field.description or "a value"
-    return "a value"
+def _field_at(root: type[BaseModel], place: Place) -> FieldInfo | None:
+    owner = _model_at(root, place[:-1]) if place else None
+    fields = owner.model_fields if owner else {}
+    return next((field for name, field in fields.items() if place[-1] in (name, field.alias)), None)
 
 
 def _choices(root: type[BaseModel], place: Place) -> list[str]:
     """The allowed words at a place; empty for other types."""
-    owner = _model_at(root, place[:-1]) if place else None
-    for name, field in owner.model_fields.items() if owner else ():
-        if place[-1] in (name, field.alias) and get_origin(_bare(field.annotation)) is Literal:
-            return [str(choice) for choice in get_args(_bare(field.annotation))]
-    return []
+    field = _field_at(root, place)
+    kind = _bare(field.annotation) if field else None
+    return [str(choice) for choice in get_args(kind)] if get_origin(kind) is Literal else []
 
 
 def _object_text(root: type[BaseModel], place: Place) -> str:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field as Attr
 from pydantic import model_validator
 
-from flyball.decision.spec.parts import Key, Name, Number, Part, Path, Scalar, Switch, Text, Texts, optional
+from flyball.decision.spec.parts import Key, Name, Number, Part, Path, Scalar, Switch, Text, Texts, from_text, optional
 from flyball.decision.spec.shorthand import WINDOW_ALLOWED, WholeMs, not_allowed, read_window
 from flyball.documents.faults import Allowed
 
@@ -74,19 +74,13 @@ class Window(Part):
     current: Switch = Attr(default=True, description="whether the present event counts")
     source: Key | None = optional("a redis source that replicas share; without it the window is this replica's own")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _shorthand(cls, value: Any) -> Any:
-        return read_window(value) if isinstance(value, str) else value
+    _shorthand = from_text(read_window)
 
     @model_validator(mode="after")
     def _field_where_wanted(self) -> Window:
         if (self.op == "count") != (self.of is None):
             raise not_allowed(WINDOW_ALLOWED)
         return self
-
-
-_REACTS = "`missing`, `use_stale`, `fault`, or a value that stands for it"
 
 
 class Reaction(Part):
@@ -109,6 +103,11 @@ class Reaction(Part):
         raise not_allowed("missing, use_stale, fault, or a value ({value: missing} for the text itself)")
 
 
+def _reaction(when: str) -> Any:
+    words = "`missing`, `use_stale`, `fault`, or a replacement value"
+    return Attr(default=Reaction.model_validate("missing"), description=f"{when}: {words}")
+
+
 class Feature(Part):
     """A value that the caller does not send. Exactly one of window, lookup and compute is its source."""
 
@@ -128,18 +127,9 @@ class Feature(Part):
     values_file: Path | None = optional("a text file with the values, one per line")
     unknown: Annotated[str, Allowed("a text")] | None = optional("replaces other values")
     max_age: WholeMs | None = optional("older values are stale")
-    on_missing: Reaction = Attr(
-        default=Reaction.model_validate("missing"),
-        description="if there is none: `missing`, `use_stale`, `fault`, or a replacement value",
-    )
-    on_stale: Reaction = Attr(
-        default=Reaction.model_validate("missing"),
-        description="if it is too old: `missing`, `use_stale`, `fault`, or a replacement value",
-    )
-    on_error: Reaction = Attr(
-        default=Reaction.model_validate("missing"),
-        description="if its source is down or slow: `missing`, `use_stale`, `fault`, or a replacement value",
-    )
+    on_missing: Reaction = _reaction("if there is none")
+    on_stale: Reaction = _reaction("if it is too old")
+    on_error: Reaction = _reaction("if its source is down or slow")
 
     @model_validator(mode="before")
     @classmethod
@@ -191,12 +181,7 @@ class Source(Part):
     timeout: WholeMs = Attr(default=WholeMs(5), description="longest wait for redis")
     cache: Cache = Attr(default=Cache(), description="an object: how long records are cached")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _address_alone(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return {"redis": value} if "://" in value else {"store": value}
-        return value
+    _address_alone = from_text(lambda text: {"redis" if "://" in text else "store": text})
 
     @model_validator(mode="after")
     def _one_place(self) -> Source:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field as Attr
 from pydantic import model_validator
 
-from flyball.decision.spec.parts import Columns, Digest, Key, Name, Number, Numbers, Part, Path, optional
+from flyball.decision.spec.parts import Columns, Digest, Key, Name, Number, Numbers, Part, Path, from_text, optional
 from flyball.decision.spec.shorthand import ELEMENT_ALLOWED, not_allowed, read_element
 from flyball.documents.faults import Allowed
 
@@ -24,10 +24,7 @@ class Score(Part):
     output: Annotated[str, Attr(min_length=1, max_length=1024), Allowed(ELEMENT_ALLOWED)]
     element: Annotated[int, Attr(ge=0, le=2**31 - 1), Allowed(ELEMENT_ALLOWED)] = 0
 
-    @model_validator(mode="before")
-    @classmethod
-    def _shorthand(cls, value: Any) -> Any:
-        return read_element(value) if isinstance(value, str) else value
+    _shorthand = from_text(read_element)
 
 
 class _File(Part):
@@ -36,10 +33,7 @@ class _File(Part):
     path: Path = Attr(description="the file")
     digest: Digest | None = optional("verified if given")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _path_alone(cls, value: Any) -> Any:
-        return {"path": value} if isinstance(value, str) else value
+    _path_alone = from_text(lambda path: {"path": path})
 
 
 class Trees(_File):

@@ -6,9 +6,10 @@ Must not know the parts.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from flyball.decision.spec.shorthand import not_allowed
 from flyball.documents.faults import Allowed
@@ -64,6 +65,15 @@ Numbers = Annotated[
 Columns = Annotated[
     list[str], BeforeValidator(_listed), Field(min_length=1, max_length=4096), Allowed("a column, or a list of columns")
 ]
+
+
+def from_text(read: Callable[[str], dict[str, Any]]) -> Any:
+    """A validator that expands a text with `read`, and returns other values unchanged."""
+
+    def expand(value: Any) -> Any:
+        return read(value) if isinstance(value, str) else value
+
+    return model_validator(mode="before")(expand)
 
 
 def optional(description: str, **more: Any) -> Any:

@@ -5,11 +5,10 @@ Must not know the new paths: the caller gives each.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import TypeVar
 
     from flyball.decision.spec.fields import Feature, Field
     from flyball.decision.spec.models import Explain, Model
@@ -17,8 +16,9 @@ if TYPE_CHECKING:
     from flyball.decision.spec.spec import Spec
 
     Valued = TypeVar("Valued", Field, Feature)
-    Use = Literal["model", "explanation", "fitted", "values", "reasons", "store"]
-    Move = Callable[[Use, str], str]
+    Move = Callable[["Use", str], str]
+
+Use = Literal["model", "explanation", "fitted", "values", "reasons", "store"]
 
 
 def with_paths(spec: Spec, move: Move) -> Spec:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field as Attr
 from pydantic import model_validator
 
-from flyball.decision.spec.parts import Key, Number, Part, Path, Switch, optional
+from flyball.decision.spec.parts import Key, Number, Part, Path, Switch, from_text, optional
 from flyball.decision.spec.shorthand import BAND_ALLOWED, RANGE_ALLOWED, not_allowed, read_band, read_range
 from flyball.documents.faults import Allowed
 
@@ -26,10 +26,7 @@ class Range(Part):
     min: Number | None = optional("least value")
     max: Number | None = optional("largest value")
 
-    @model_validator(mode="before")
-    @classmethod
-    def _shorthand(cls, value: Any) -> Any:
-        return read_range(value) if isinstance(value, str) else value
+    _shorthand = from_text(read_range)
 
     @model_validator(mode="after")
     def _some_end(self) -> Range:

@@ -6,16 +6,15 @@ Run:  python -m flyball.decision.spec.reference > docs/reference/decision-spec.m
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, get_args, get_origin
+from typing import Any, get_args, get_origin
 
-from flyball.decision.spec import fields, models, policy, record, spec, transforms
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from flyball.decision.spec import fields, models, policy, spec, transforms
 from flyball.decision.spec.shorthand import Duration, Rate
 from flyball.decision.spec.write import written_value
 from flyball.documents.faults import Allowed
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-    from pydantic.fields import FieldInfo
 
 _HEAD = """\
 # Decisions
@@ -109,24 +108,8 @@ _SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("policy: reasons", policy.Reasons),
     ("remedies", models.Remedies),
     ("idempotency", models.Idempotency),
-    ("record", record.Record),
+    ("record", spec.Record),
 ]
-_STEPS: dict[str, type[BaseModel]] = {
-    "impute": transforms.Impute,
-    "cast": transforms.Cast,
-    "scale": transforms.Scale,
-    "standardize": transforms.Standardize,
-    "log": transforms.Log,
-    "log1p": transforms.Log1p,
-    "clip": transforms.Clip,
-    "bucket": transforms.Bucket,
-    "one_hot": transforms.OneHot,
-    "ordinal": transforms.Ordinal,
-    "hash": transforms.Hash,
-    "encode": transforms.Encode,
-    "cross": transforms.Cross,
-    "date_parts": transforms.DateParts,
-}
 _NOTES = {
     "remedies": """\
 A remedy is a word, or an outcome of the policy. `error` answers with an error, `shed` with an overload error, `retry` tries
@@ -152,7 +135,8 @@ def render() -> str:
     for title, model in _SECTIONS:
         parts.append(_section(f"## {title}", model, _NOTES.get(title)))
         if model is transforms.Transform:
-            parts += [_section(f"### {name}", step, None) for name, step in _STEPS.items()]
+            steps = {name: get_args(field.annotation)[0] for name, field in model.model_fields.items()}
+            parts += [_section(f"### {name}", step, None) for name, step in steps.items()]
     return "\n".join(parts)
 
 

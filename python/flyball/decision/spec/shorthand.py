@@ -28,8 +28,7 @@ _WINDOW = re.compile(
 )
 _ELEMENT = re.compile(r"\s*([^\[\]]+?)\s*(?:\[\s*(\d{1,9})\s*\])?\s*", re.ASCII)
 
-DURATION_ALLOWED = 'a duration of at most 366 days with its unit, such as "20ms", "1.5s", "10m", "1h" or "7d"'
-RATE_ALLOWED = 'requests per second, above 0, such as "2000/s"'
+_DURATION_ALLOWED = 'a duration of at most 366 days with its unit, such as "20ms", "1.5s", "10m", "1h" or "7d"'
 RANGE_ALLOWED = 'a range with its lower end first, such as "0..1", "0.." or "..1"'
 BAND_ALLOWED = 'a range of scores, "< 0.30", ">= 0.80" or "0.30..0.80" (including the lower end, excluding the upper)'
 WINDOW_ALLOWED = (
@@ -67,7 +66,7 @@ class _Figure(float):
 class Duration(_Figure):
     """A time in milliseconds, written "10m"."""
 
-    ALLOWED = DURATION_ALLOWED
+    ALLOWED = _DURATION_ALLOWED
 
     @classmethod
     def read(cls, value: object) -> Duration:
@@ -79,9 +78,9 @@ class Duration(_Figure):
         elif isinstance(value, str) and (match := _DURATION.fullmatch(value)):
             length_ms = float(match[1]) * _UNITS_MS[match[2]]
         else:
-            raise not_allowed(DURATION_ALLOWED)
+            raise not_allowed(cls.ALLOWED)
         if not 0 < length_ms <= _DURATION_MS_MAX:
-            raise not_allowed(DURATION_ALLOWED)
+            raise not_allowed(cls.ALLOWED)
         return cls(length_ms)
 
     def __str__(self) -> str:
@@ -98,15 +97,12 @@ class Duration(_Figure):
 class WholeMs(Duration):
     """A duration in whole milliseconds, at least 1."""
 
-    ALLOWED = f"{DURATION_ALLOWED}; at least 1ms, and whole milliseconds"
+    ALLOWED = f"{_DURATION_ALLOWED}; at least 1ms, and whole milliseconds"
 
     @classmethod
     def read(cls, value: object) -> WholeMs:
         """Parse like `Duration`."""
-        try:
-            length_ms = round(Duration.read(value), 6)
-        except PydanticCustomError as error:
-            raise not_allowed(cls.ALLOWED) from error
+        length_ms = round(super().read(value), 6)
         if length_ms < 1 or length_ms != int(length_ms):
             raise not_allowed(cls.ALLOWED)
         return cls(length_ms)
@@ -120,7 +116,7 @@ class WholeMs(Duration):
 class Rate(_Figure):
     """Requests per second, written "2000/s"."""
 
-    ALLOWED = RATE_ALLOWED
+    ALLOWED = 'requests per second, above 0, such as "2000/s"'
 
     @classmethod
     def read(cls, value: object) -> Rate:
@@ -129,7 +125,7 @@ class Rate(_Figure):
             return value
         match = _RATE.fullmatch(value) if isinstance(value, str) else None
         if match is None or not 0 < float(match[1]) <= 1e9:
-            raise not_allowed(RATE_ALLOWED)
+            raise not_allowed(cls.ALLOWED)
         return cls(float(match[1]))
 
     def __str__(self) -> str:
@@ -141,23 +137,21 @@ class Rate(_Figure):
 
 def read_range(text: str) -> dict[str, float]:
     """Parse `0..1` as {"min": 0, "max": 1}; either end may be omitted."""
-    match = _RANGE.fullmatch(text)
-    if match is None or not (match[1] or match[2]):
-        raise not_allowed(RANGE_ALLOWED)
-    ends = {key: float(end) for key, end in (("min", match[1]), ("max", match[2])) if end is not None}
-    if len(ends) == 2 and ends["min"] > ends["max"]:
-        raise not_allowed(RANGE_ALLOWED)
-    return ends
+    return _ends(text, "min", "max", RANGE_ALLOWED)
 
 
 def read_band(text: str) -> dict[str, float]:
     """Parse `< 0.30` as {"below": 0.3}, `>= 0.80` as {"at_least": 0.8}, `0.3..0.8` as both."""
     if match := _BOUND.fullmatch(text):
         return {"below" if match[1] == "<" else "at_least": float(match[2])}
+    return _ends(text, "at_least", "below", BAND_ALLOWED)
+
+
+def _ends(text: str, low: str, high: str, allowed: str) -> dict[str, float]:
     match = _RANGE.fullmatch(text)
     if match is None or not (match[1] or match[2]):
-        raise not_allowed(BAND_ALLOWED)
-    return {key: float(end) for key, end in (("at_least", match[1]), ("below", match[2])) if end is not None}
+        raise not_allowed(allowed)
+    return {key: float(end) for key, end in ((low, match[1]), (high, match[2])) if end is not None}
 
 
 def read_window(text: str) -> dict[str, object]:

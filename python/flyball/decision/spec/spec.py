@@ -14,7 +14,6 @@ from flyball.decision.spec.fields import Feature, Field, Source
 from flyball.decision.spec.models import Idempotency, Model, Remedies, Route, Variant
 from flyball.decision.spec.parts import Key, Name, Part, Path, Text, optional
 from flyball.decision.spec.policy import Policy
-from flyball.decision.spec.record import Record
 from flyball.decision.spec.shorthand import Duration, Rate, WholeMs, not_allowed
 from flyball.decision.spec.transforms import Transform
 from flyball.documents.faults import Allowed
@@ -26,6 +25,24 @@ class SLO(Part):
     p99: Duration | None = optional("99th percentile of the latency")
     timeout: WholeMs | None = optional("the deadline of requests without one")
     rate: Rate | None = optional("the rate at which that holds")
+
+
+class Record(Part):
+    """How records of its decisions are stored. A server without a journal refuses a decision with this section."""
+
+    durability: Annotated[Literal["buffered", "sync"], Allowed("buffered or sync")] = Attr(
+        default="buffered", description="buffered: on disk shortly after the answer; sync: before it"
+    )
+    when_unavailable: Annotated[Literal["fail_closed", "serve_unlogged"], Allowed("fail_closed or serve_unlogged")] = Attr(
+        default="fail_closed",
+        description="while no record can be written: the remedy for record_error, before any compute; or decide, and count",
+    )
+    sample: Annotated[float, Attr(ge=0, le=1, allow_inf_nan=False), Allowed("a share of decisions, 0 to 1")] = Attr(
+        default=1.0, description="share of records with input, features and outputs"
+    )
+    mask: Annotated[list[Name], Attr(max_length=1024), Allowed("a list of fields")] = Attr(
+        default=[], description="fields whose values are in no record; the record says which"
+    )
 
 
 class Spec(Part):

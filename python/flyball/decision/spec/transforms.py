@@ -6,7 +6,7 @@ that file.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field as Attr
 from pydantic import model_validator
@@ -21,6 +21,9 @@ _VALUES_ALLOWED = "a list of texts for one column, or a list of such lists, one 
 class Step(Part):
     """Keys of every step: its input columns."""
 
+    EACH: ClassVar[tuple[str, ...]] = ()
+    """Keys with one value for each column: all of them are given, or none."""
+
     of: Columns = Attr(description="its input columns; the result replaces them")
 
     @model_validator(mode="before")
@@ -28,13 +31,18 @@ class Step(Part):
     def _columns_alone(cls, value: Any) -> Any:
         return {"of": value} if isinstance(value, str | list | tuple) else value
 
-    def _for_each(self, *lists: list[Any] | None) -> None:
-        for given in lists:
-            if given is not None and len(given) != len(self.of):
-                raise not_allowed(f"one parameter for each of the {len(self.of)} columns")
+    @model_validator(mode="after")
+    def _each_column_has_all(self) -> Self:
+        given = [getattr(self, key) for key in self.EACH]
+        if any(values is not None and len(values) != len(self.of) for values in given):
+            raise not_allowed(f"one parameter for each of the {len(self.of)} columns")
+        if 0 < given.count(None) < len(given):
+            raise not_allowed(f"{' and '.join(self.EACH)}, or neither")
+        return self
 
 
 class _Categories(Step):
+    EACH = ("values",)
     values: Annotated[list[Texts], Attr(max_length=4096)] | None = optional(
         "the values of each column, in order; by default the fitted ones, else those of its field"
     )
@@ -49,15 +57,11 @@ class _Categories(Step):
                 raise not_allowed(_VALUES_ALLOWED)
         return value
 
-    @model_validator(mode="after")
-    def _each_has_values(self) -> _Categories:
-        self._for_each(self.values)
-        return self
-
 
 class Impute(Step):
     """Replaces missing values."""
 
+    EACH = ("values",)
     values: Annotated[list[Scalar], Attr(max_length=4096)] | None = optional(
         "the value of each column; by default the fitted ones"
     )
@@ -73,11 +77,6 @@ class Impute(Step):
             return {**value, "values": [value["values"]]}
         return value
 
-    @model_validator(mode="after")
-    def _each_has_a_value(self) -> Impute:
-        self._for_each(self.values)
-        return self
-
 
 class Cast(Step):
     """Converts to another type."""
@@ -90,32 +89,20 @@ class Cast(Step):
 class Scale(Step):
     """x × factor + offset, as MinMaxScaler does it."""
 
+    EACH = ("factor", "offset")
     factor: Numbers | None = optional("for each column; by default the fitted ones")
     offset: Numbers | None = optional("for each column; by default the fitted ones")
     range: Annotated[Numbers, Attr(min_length=2, max_length=2)] | None = optional(
         "what `flyball fit` scales to; by default [0, 1]"
     )
 
-    @model_validator(mode="after")
-    def _each_has_both(self) -> Scale:
-        self._for_each(self.factor, self.offset)
-        if (self.factor is None) != (self.offset is None):
-            raise not_allowed("factor and offset, or neither")
-        return self
-
 
 class Standardize(Step):
     """(x − mean) / scale, as StandardScaler does it."""
 
+    EACH = ("mean", "scale")
     mean: Numbers | None = optional("for each column; by default the fitted ones")
     scale: Numbers | None = optional("for each column; by default the fitted ones")
-
-    @model_validator(mode="after")
-    def _each_has_both(self) -> Standardize:
-        self._for_each(self.mean, self.scale)
-        if (self.mean is None) != (self.scale is None):
-            raise not_allowed("mean and scale, or neither")
-        return self
 
 
 class Log(Step):
@@ -172,6 +159,7 @@ _Map = Annotated[dict[str, Number], Attr(max_length=ITEMS_MAX)]
 class Encode(Step):
     """A number for each string: target and frequency encoding."""
 
+    EACH = ("maps", "default")
     maps: Annotated[list[_Map], Attr(max_length=4096)] | None = optional("for each column; by default the fitted ones")
     default: Numbers | None = optional("for other texts, for each column; by default the fitted ones")
     by: Annotated[Literal["target", "frequency"], Allowed("target or frequency")] | None = optional(
@@ -187,13 +175,6 @@ class Encode(Step):
         return (
             {**value, "maps": [value["maps"]]} if isinstance(value, dict) and isinstance(value.get("maps"), dict) else value
         )
-
-    @model_validator(mode="after")
-    def _each_has_both(self) -> Encode:
-        self._for_each(self.maps, self.default)
-        if (self.maps is None) != (self.default is None):
-            raise not_allowed("maps and default, or neither")
-        return self
 
 
 class Cross(Step):

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flyball.decision.compile.columns import kinds
-from flyball.decision.fit.columns import absent, is_text, is_time
+from flyball.decision.compile.document import bare_document
+from flyball.decision.fit.columns import Column, Columns, absent, is_text, is_time
 from flyball.errors import InvalidInputError
 from flyball.native import decisions
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from flyball.decision.fit.columns import Column, Columns
     from flyball.decision.spec.spec import Spec
 
 ROWS_AT_ONCE = 20_000
@@ -74,15 +74,8 @@ def _document(spec: Spec, fields: list[str], wanted: list[str], categories: Mapp
             **({"unknown": part.unknown} if part.unknown is not None else {}),
             **{key: {"value": one.value} if one.do == "value" else "missing" for key, one in reactions.items()},
         })  # fmt: skip
-    return {
-        "owner": spec.owner,
-        "purpose": spec.purpose,
-        "input": [
-            {"name": name, "type": types[name], "required": False, "values": categories.get(name, [])} for name in fields
-        ],
-        "features": features,
-        "policy": {"outcomes": ["computed"], "rules": [{"when": "true", "then": "computed"}]},
-    }
+    inputs = [{"name": name, "type": types[name], "required": False, "values": categories.get(name, [])} for name in fields]
+    return bare_document(spec.owner, spec.purpose, input=inputs, features=features)
 
 
 def rows_of(columns: Columns, types: Mapping[str, str], which: range) -> Iterator[dict[str, Any]]:

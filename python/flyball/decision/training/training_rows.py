@@ -1,34 +1,32 @@
-"""Fits open parameters of transforms, on rows read like requests.
+"""Training rows read like requests: rows that serving rejects are refused, and transforms are fitted on the others.
 
 Must not know paths: the caller gives the rows and the output file.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flyball.decision.compile.columns import kinds, open_steps, touched, whole_steps
-from flyball.decision.compile.document import part_of
+from flyball.decision.compile.document import bare_document, field_document, known_to, part_of, values_of
 from flyball.decision.compile.files import Files
-from flyball.decision.fit.columns import absent, apply, is_text
+from flyball.decision.fit.columns import Column, Columns, absent, apply, is_text
+from flyball.decision.fit.fitted import Fitted
 from flyball.decision.fit.learn import fit_transforms, is_open
-from flyball.decision.spec.faults import refusal
+from flyball.decision.spec.faults import Origin, refusal
 from flyball.decision.spec.read import read_spec
-from flyball.decision.training.computed import computed_of, reads_of, with_computed
-from flyball.decision.training.rejected import refuse_rejected
-from flyball.errors import InvalidInputError
+from flyball.decision.spec.spec import Spec
+from flyball.decision.training.computed import ROWS_AT_ONCE, computed_of, reads_of, rows_of, with_computed
+from flyball.errors import Fault, InvalidInputError
+from flyball.native import decisions
 from flyball.rows.columns import read_columns
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from flyball.decision.fit.columns import Column, Columns
-    from flyball.decision.fit.fitted import Fitted
-    from flyball.decision.spec.faults import Origin
-    from flyball.decision.spec.spec import Spec
+_COUNTED_MAX = 1000  # each costs about a millisecond
+_ROWS_AFTER_FAULT = 16  # doubled while no row is rejected: rows after a rejected one are read again
 
 
 def fit_spec(spec: Spec, base: Path, origin: Origin, data: Path, *, target: str | None = None) -> Fitted:
@@ -83,7 +81,7 @@ def _columns(spec: Spec, files: Files, wanted: set[str], data: Path, target: str
     categories = {name: _categories(spec, name, files) for name in types}
     if files.faults:
         raise refusal(files.origin, files.faults)
-    refuse_rejected(spec, columns, categories, data)
+    _refuse_rejected(spec, columns, categories, data)
     read = {name: _as_read(spec, name, column, files) for name, column in columns.items()}
     return with_computed(spec, read, computed, categories, data), truth
 
@@ -103,10 +101,45 @@ def _as_read(spec: Spec, name: str, column: Column, files: Files) -> Column:
 
 def _categories(spec: Spec, name: str, files: Files) -> list[str]:
     """The values of a category, with the replacement of unknown ones; empty for other types."""
-    part = part_of(spec, name)
-    values = list(part.values or ())
-    if part.values_file is not None:
-        values = files.values(("input" if name in spec.input else "features", name, "values_file"), part.values_file)
-    if values and part.unknown is not None and part.unknown not in values:
-        values.append(part.unknown)
-    return values
+    values = values_of(spec, name, files)
+    return known_to(spec, name, values) if values else []
+
+
+def _refuse_rejected(spec: Spec, columns: Columns, categories: Mapping[str, list[str]], data: Path) -> None:
+    """Raise if serving rejects a row: a model would learn from values that no request can have.
+
+    `columns` are the data's, without defaults.
+    """
+    fields = {name: column for name, column in columns.items() if name in spec.input}
+    count = len(next(iter(fields.values()), ()))
+    faults = _faults(spec, fields, categories, count)
+    first = next(faults, None)
+    if first is None:
+        return
+    row, name, allowed = first
+    more = sum(1 for _, _ in zip(range(_COUNTED_MAX - 1), faults, strict=False))
+    rejected = f"{_COUNTED_MAX:,} or more" if more == _COUNTED_MAX - 1 else f"{more + 1:,}"
+    value = next(rows_of({name: fields[name]}, kinds(spec), range(row, row + 1))).get(name)
+    shown = "personal data" if spec.input[name].pii and value is not None else value
+    raise InvalidInputError(
+        f"{data}: serving rejects {rejected} of {count:,} rows; the first is row {row + 1}",
+        faults=[Fault(name, shown, allowed)],
+        next_step=f"remove or correct these rows, or change input.{name} in the decision",
+    )
+
+
+def _faults(spec: Spec, fields: Columns, categories: Mapping[str, list[str]], count: int) -> Iterator[tuple[int, str, str]]:
+    """Each rejected row in order: its number, its first invalid field, and what is allowed."""
+    inputs = [field_document(name, spec.input[name], categories.get(name, [])) for name in fields]
+    document = bare_document(spec.owner, spec.purpose, input=inputs)
+    start, size = 0, ROWS_AT_ONCE
+    while fields and start < count:
+        which = range(start, min(count, start + size))
+        try:
+            decisions.compute_features(document, list(rows_of(fields, kinds(spec), which)))
+            start, size = which.stop, min(2 * size, ROWS_AT_ONCE)
+        except InvalidInputError as error:
+            if error.row is None:
+                raise
+            start, size = start + error.row + 1, _ROWS_AFTER_FAULT
+            yield start - 1, error.faults[0].path, error.faults[0].allowed

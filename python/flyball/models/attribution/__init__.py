@@ -6,26 +6,21 @@ the library that trained the model.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Container
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flyball.errors import UsageError
-from flyball.models.attribution import from_lightgbm, from_sklearn, from_xgboost, linear
-from flyball.models.attribution.trained_by import trained_by
+from flyball.models.attribution import from_lightgbm, from_sklearn, from_xgboost
+from flyball.models.attribution.ensemble import Ensemble
+from flyball.models.attribution.linear import ablation_block, linear_block
 from flyball.native import decisions
 
-if TYPE_CHECKING:
-    from pathlib import Path
+__all__ = ["ablation_block", "contributions", "linear_block", "trained_by", "trees_sidecar", "write_trees"]
 
-    from numpy.typing import NDArray
-
-    from flyball.models.attribution.ensemble import Ensemble
-
-__all__ = ["ablation_block", "contributions", "linear_block", "trees_sidecar", "write_trees"]
-
-linear_block = linear.linear_block
-ablation_block = linear.ablation_block
 _ENSEMBLES = {"lightgbm": from_lightgbm.ensemble, "xgboost": from_xgboost.ensemble, "sklearn": from_sklearn.ensemble}
 
 
@@ -58,6 +53,12 @@ def contributions(sidecar: bytes, rows: NDArray[Any]) -> NDArray[np.float64]:
     count, columns = given.shape
     answer = decisions.contributions(sidecar, given.tobytes(), columns)
     return np.frombuffer(answer, dtype="<f8").reshape(count, columns + 1).astype(np.float64)
+
+
+def trained_by(model: Any, packages: Container[str]) -> str | None:
+    """The package of the model's class or its nearest base class; does not import the package."""
+    roots = (kind.__module__.partition(".")[0] for kind in type(model).__mro__)
+    return next((root for root in roots if root in packages), None)
 
 
 def _ensemble(model: Any, element: int | None) -> Ensemble:

@@ -6,10 +6,11 @@ Must not know which library trained it.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from flyball.errors import ModelRefusedError
+from flyball.errors import ModelRefusedError, UsageError
 
 FORMAT = "flyball.trees/1"
 
@@ -55,9 +56,35 @@ class Tree:
         self.cover.append(cover)
         return -len(self.value)
 
-    def attach(self, child: int, parent: int, *, left: bool) -> None:
-        """Make a split or a leaf the child of a split."""
-        (self.left if left else self.right)[parent] = child
+
+def grown(root: Any, add: Callable[[Tree, Any], tuple[int, Sequence[Any]]]) -> Tree:
+    """Build a tree from its root; `add` adds a node, and returns its reference and its left and right child nodes."""
+    tree = Tree()
+    # A list instead of recursion: chains of splits can be deeper than Python's stack.
+    open_ends = [(root, -1, True)]
+    while open_ends:
+        node, parent, is_left = open_ends.pop()
+        here, children = add(tree, node)
+        if children:
+            left, right = children
+            open_ends += [(right, here, False), (left, here, True)]
+        if parent >= 0:
+            (tree.left if is_left else tree.right)[parent] = here
+    return tree
+
+
+def one_of(classes: int, element: int | None) -> int:
+    """The selected one of several classes."""
+    if element is None or not 0 <= element < classes:
+        raise UsageError(f"select one of the {classes} classes as the score:  element=0 to {classes - 1}")
+    return element
+
+
+def direction(element: int | None, *, two_classes: bool) -> float:
+    """-1 for the first of two classes, because what raises its probability lowers the second's; else 1."""
+    if element not in ((None, 0, 1) if two_classes else (None, 0)):
+        raise UsageError(f"the model's output has no element {element}")
+    return -1.0 if two_classes and element == 0 else 1.0
 
 
 @dataclass
@@ -71,7 +98,7 @@ class Ensemble:
     below: Literal["<=", "<"] = "<="
 
     def scaled(self, factor: float) -> Ensemble:
-        """A copy with every leaf and the base multiplied by a factor."""
+        """Multiply every leaf and the base by a factor."""
         for tree in self.trees:
             tree.value = [value * factor for value in tree.value]
         self.base *= factor

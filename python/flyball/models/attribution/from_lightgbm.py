@@ -7,10 +7,10 @@ LightGBM: the caller already has.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from flyball.errors import UsageError
-from flyball.models.attribution.ensemble import Ensemble, Missing, Tree, refusal
+from flyball.models.attribution.ensemble import Ensemble, Missing, Tree, direction, grown, one_of, refusal
 
 
 def ensemble(model: Any, element: int | None) -> Ensemble:
@@ -22,39 +22,28 @@ def ensemble(model: Any, element: int | None) -> Ensemble:
     columns = int(dump["max_feature_idx"]) + 1
     found = dump["tree_info"]
     if classes > 1:
-        if element is None or not 0 <= element < classes:
-            raise UsageError(f"select one of the {classes} classes as the score:  element=0 to {classes - 1}")
+        element = one_of(classes, element)
         trees = [_tree(info) for info in found if info["tree_index"] % classes == element]
         return Ensemble(columns, f"raw score of class {element}, {objective}", 0.0, trees)
-    two = objective.startswith("binary")
-    if element not in ((None, 0, 1) if two else (None, 0)):
-        raise UsageError(f"the model's output has no element {element}")
+    turn = direction(element, two_classes=objective.startswith("binary"))
     whole = Ensemble(columns, f"raw score, {objective}", 0.0, [_tree(info) for info in found])
-    # What raises the first class's probability lowers the second's.
-    return whole.scaled(-1.0) if two and element == 0 else whole
+    return whole.scaled(turn) if turn < 0 else whole
 
 
 def _tree(info: dict[str, Any]) -> Tree:
-    tree = Tree()
     root = info["tree_structure"]
     if "leaf_value" in root:
         # A tree without splits has no count in the dump; its cover does not matter.
-        tree.add_leaf(root["leaf_value"], float(root.get("leaf_count") or 1))
-        return tree
-    # A list instead of recursion: chains of splits can be deeper than Python's stack.
-    open_ends: list[tuple[dict[str, Any], int, bool]] = [(root, -1, True)]
-    while open_ends:
-        node, parent, left = open_ends.pop()
-        if "leaf_value" in node:
-            if "leaf_coeff" in node or "leaf_const" in node:
-                raise refusal("its leaves are linear models")
-            here = tree.add_leaf(node["leaf_value"], float(node["leaf_count"]))
-        else:
-            here = _split(tree, node)
-            open_ends += [(node["right_child"], here, False), (node["left_child"], here, True)]
-        if parent >= 0:
-            tree.attach(here, parent, left=left)
-    return tree
+        return grown(root, lambda tree, _: (tree.add_leaf(root["leaf_value"], float(root.get("leaf_count") or 1)), ()))
+    return grown(root, _add)
+
+
+def _add(tree: Tree, node: dict[str, Any]) -> tuple[int, Sequence[Any]]:
+    if "leaf_value" not in node:
+        return _split(tree, node), (node["left_child"], node["right_child"])
+    if "leaf_coeff" in node or "leaf_const" in node:
+        raise refusal("its leaves are linear models")
+    return tree.add_leaf(node["leaf_value"], float(node["leaf_count"])), ()
 
 
 def _split(tree: Tree, node: dict[str, Any]) -> int:

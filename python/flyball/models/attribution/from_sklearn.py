@@ -6,12 +6,11 @@ Covers are weighted counts of training rows. Never imports scikit-learn: the cal
 from __future__ import annotations
 
 import math
+import sys
+from collections.abc import Sequence
 from typing import Any
 
-from flyball.errors import UsageError
-from flyball.models.attribution.ensemble import Ensemble, Missing, Tree, refusal
-
-_LARGEST = 1.7976931348623157e308
+from flyball.models.attribution.ensemble import Ensemble, Missing, Tree, direction, grown, one_of, refusal
 
 
 def ensemble(model: Any, element: int | None) -> Ensemble:
@@ -32,12 +31,8 @@ def _sequence(model: Any, element: int | None) -> tuple[int, float]:
     """Which sequence of trees moves the element, and in which direction."""
     classes = len(model.classes_) if hasattr(model, "classes_") else 1
     if classes > 2:
-        if element is None or not 0 <= element < classes:
-            raise UsageError(f"select one of the {classes} classes as the score:  element=0 to {classes - 1}")
-        return element, 1.0
-    if element not in ((None, 0) if classes == 1 else (None, 0, 1)):
-        raise UsageError(f"the model's output has no element {element}")
-    return 0, -1.0 if classes == 2 and element == 0 else 1.0
+        return one_of(classes, element), 1.0
+    return 0, direction(element, two_classes=classes == 2)
 
 
 def _boosted(model: Any, element: int | None, trees_of: Any, base_of: Any) -> Ensemble:
@@ -74,22 +69,17 @@ def _histogram_trees(model: Any, index: int) -> list[Tree]:
 
 
 def _histogram_tree(nodes: Any) -> Tree:
-    tree = Tree()
-    open_ends = [(0, -1, True)]
-    while open_ends:
-        number, parent, left = open_ends.pop()
+    def add(tree: Tree, number: int) -> tuple[int, Sequence[int]]:
         node = nodes[number]
         if node["is_leaf"]:
-            here = tree.add_leaf(float(node["value"]), float(node["count"]))
-        else:
-            if node["is_categorical"]:
-                raise refusal("the sidecar does not support scikit-learn's categorical splits")
-            missing: Missing = "left" if node["missing_go_to_left"] else "right"
-            here = tree.add_split(int(node["feature_idx"]), _finite(node["num_threshold"]), missing)
-            open_ends += [(int(node["right"]), here, False), (int(node["left"]), here, True)]
-        if parent >= 0:
-            tree.attach(here, parent, left=left)
-    return tree
+            return tree.add_leaf(float(node["value"]), float(node["count"])), ()
+        if node["is_categorical"]:
+            raise refusal("the sidecar does not support scikit-learn's categorical splits")
+        missing: Missing = "left" if node["missing_go_to_left"] else "right"
+        split = tree.add_split(int(node["feature_idx"]), _finite(node["num_threshold"]), missing)
+        return split, (int(node["left"]), int(node["right"]))
+
+    return grown(0, add)
 
 
 def _forest(model: Any, parts: Any, element: int | None) -> Ensemble:
@@ -98,9 +88,7 @@ def _forest(model: Any, parts: Any, element: int | None) -> Ensemble:
         raise refusal("it has several outputs")
     if hasattr(model, "classes_"):
         classes = len(model.classes_)
-        chosen = classes - 1 if element is None and classes == 2 else element
-        if chosen is None or not 0 <= chosen < classes:
-            raise UsageError(f"select one of the {classes} classes as the score:  element=0 to {classes - 1}")
+        chosen = one_of(classes, 1 if element is None and classes == 2 else element)
         trees = [_array_tree(part.tree_, lambda value: float(value[chosen] / value.sum())) for part in parts]
         margin = f"share of class {chosen}"
     else:
@@ -111,21 +99,16 @@ def _forest(model: Any, parts: Any, element: int | None) -> Ensemble:
 
 
 def _array_tree(nodes: Any, value_of: Any) -> Tree:
-    tree = Tree()
-    open_ends = [(0, -1, True)]
-    while open_ends:
-        node, parent, left = open_ends.pop()
+    def add(tree: Tree, node: int) -> tuple[int, Sequence[int]]:
         if nodes.children_left[node] < 0:
-            here = tree.add_leaf(value_of(nodes.value[node][0]), float(nodes.weighted_n_node_samples[node]))
-        else:
-            missing: Missing = "left" if nodes.missing_go_to_left[node] else "right"
-            here = tree.add_split(int(nodes.feature[node]), _finite(nodes.threshold[node]), missing)
-            open_ends += [(int(nodes.children_right[node]), here, False), (int(nodes.children_left[node]), here, True)]
-        if parent >= 0:
-            tree.attach(here, parent, left=left)
-    return tree
+            return tree.add_leaf(value_of(nodes.value[node][0]), float(nodes.weighted_n_node_samples[node])), ()
+        missing: Missing = "left" if nodes.missing_go_to_left[node] else "right"
+        split = tree.add_split(int(nodes.feature[node]), _finite(nodes.threshold[node]), missing)
+        return split, (int(nodes.children_left[node]), int(nodes.children_right[node]))
+
+    return grown(0, add)
 
 
 def _finite(threshold: Any) -> float:
     """An infinite threshold separates only the missing values."""
-    return max(min(float(threshold), _LARGEST), -_LARGEST)
+    return max(min(float(threshold), sys.float_info.max), -sys.float_info.max)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from flyball.errors import UsageError
-from flyball.models.attribution.ensemble import Ensemble, Tree, refusal
+from flyball.models.attribution.ensemble import Ensemble, Tree, direction, grown, one_of, refusal
 
 # The base score is stored on the objective's scale; trees add to the margin before the link function.
 _LOGITS = ("binary:logistic", "reg:logistic")
@@ -36,16 +36,12 @@ def ensemble(model: Any, element: int | None) -> Ensemble:
     if int(learner["learner_model_param"].get("num_target", "1")) > 1:
         raise refusal("it has several targets")
     if classes > 1:
-        if element is None or not 0 <= element < classes:
-            raise UsageError(f"select one of the {classes} classes as the score:  element=0 to {classes - 1}")
+        element = one_of(classes, element)
         trees = [_tree(tree, codes) for group, tree in found if group == element]
         return Ensemble(columns, f"margin of class {element}, {objective}", base[element % len(base)], trees, below="<")
-    two = objective.startswith("binary")
-    if element not in ((None, 0, 1) if two else (None, 0)):
-        raise UsageError(f"the model's output has no element {element}")
+    turn = direction(element, two_classes=objective.startswith("binary"))
     whole = Ensemble(columns, f"margin, {objective}", base[0], [_tree(tree, codes) for _, tree in found], below="<")
-    # What raises the first class's probability lowers the second's.
-    return whole.scaled(-1.0) if two and element == 0 else whole
+    return whole.scaled(turn) if turn < 0 else whole
 
 
 def answering(model: Any) -> Any:
@@ -95,36 +91,30 @@ def _categories(tree: dict[str, Any], node: int) -> list[int]:
 def _tree(dump: dict[str, Any], codes: list[int]) -> Tree:
     if dump["tree_param"].get("size_leaf_vector", "1") not in ("0", "1"):
         raise refusal("its leaves are vectors")
-    tree = Tree()
-    # A list instead of recursion: chains of splits can be deeper than Python's stack.
-    open_ends = [(0, -1, True)]
-    while open_ends:
-        node, parent, left = open_ends.pop()
-        if dump["left_children"][node] < 0:
-            cover = max(float(dump["sum_hessian"][node]), _COVER_MIN)
-            here = tree.add_leaf(_float32(dump["split_conditions"][node]), cover)
-        else:
-            here, first, second = _split(tree, dump, node, codes)
-            open_ends += [(second, here, False), (first, here, True)]
-        if parent >= 0:
-            tree.attach(here, parent, left=left)
-    return tree
+
+    def add(tree: Tree, node: int) -> tuple[int, Sequence[int]]:
+        if dump["left_children"][node] >= 0:
+            return _split(tree, dump, node, codes)
+        cover = max(float(dump["sum_hessian"][node]), _COVER_MIN)
+        return tree.add_leaf(_float32(dump["split_conditions"][node]), cover), ()
+
+    return grown(0, add)
 
 
-def _split(tree: Tree, dump: dict[str, Any], node: int, codes: list[int]) -> tuple[int, int, int]:
-    """Add a split; returns it with XGBoost's left and right child nodes."""
+def _split(tree: Tree, dump: dict[str, Any], node: int, codes: list[int]) -> tuple[int, Sequence[int]]:
+    """Add a split; returns it with its left and right child nodes."""
     column, left = dump["split_indices"][node], bool(dump["default_left"][node])
     below, above = dump["left_children"][node], dump["right_children"][node]
     if not dump["split_type"][node]:
         threshold = _float32(dump["split_conditions"][node])
-        return tree.add_split(column, threshold, "left" if left else "right"), below, above
+        return tree.add_split(column, threshold, "left" if left else "right"), (below, above)
     # XGBoost sends the set right; a sidecar sends listed categories left and missing values right.
     inside = _categories(dump, node)
     if left:
-        return tree.add_split(column, 0.0, "right", sorted(inside)), above, below
+        return tree.add_split(column, 0.0, "right", sorted(inside)), (above, below)
     # Missing values go with the set, so all others are listed; the code after the last stands for unseen values.
     others = [code for code in range(codes[column] + 1) if code not in set(inside)]
-    return tree.add_split(column, 0.0, "right", others), below, above
+    return tree.add_split(column, 0.0, "right", others), (below, above)
 
 
 def _float32(text: float) -> float:

@@ -5,14 +5,13 @@ Both are small enough for the spec itself, and have the form of its `explain` bl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flyball.errors import UsageError
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from flyball.models.attribution.ensemble import direction, one_of
 
 
 def linear_block(model: Any, rows: NDArray[Any], *, element: int | None = None) -> dict[str, dict[str, list[float]]]:
@@ -28,14 +27,9 @@ def linear_block(model: Any, rows: NDArray[Any], *, element: int | None = None) 
     if table.ndim != 2 or table.shape[1] != columns:
         raise UsageError(f"the model has {columns} columns; the rows have shape {table.shape}")
     if sets == 1:
-        two = hasattr(model, "classes_")
-        if element not in ((None, 0, 1) if two else (None, 0)):
-            raise UsageError(f"the model's output has no element {element}")
-        chosen = -coefficients[0] if two and element == 0 else coefficients[0]
-    elif element is None or not 0 <= element < sets:
-        raise UsageError(f"select one of the {sets} classes as the score:  element=0 to {sets - 1}")
+        chosen = coefficients[0] * direction(element, two_classes=hasattr(model, "classes_"))
     else:
-        chosen = coefficients[element]
+        chosen = coefficients[one_of(sets, element)]
     return {"linear": {"coefficients": chosen.tolist(), "means": np.nanmean(_filled(table), axis=0).tolist()}}
 
 

@@ -1,6 +1,6 @@
 """Converts trained models into folders that serve them with equal answers.
 
-    flyball.models.convert.convert(pipeline, data=rows, out="fraud")
+    flyball.convert.convert(pipeline, data=rows, out="fraud")
 
 A folder has the ONNX model, its explanation, a decision and an equivalence certificate. Names are imported lazily. Must
 not know the registry or the command line; training packages are imported only to convert their models.

@@ -6,15 +6,15 @@ by float32 alone. Must not know which package trained the model.
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from flyball.client import Client, DecidedRow
-from flyball.decision.bulk_calls import DEADLINE_MS, QUEUE_WAIT_MS, in_order, retry_when_busy
-from flyball.decision.compile.bundle import bundle_of
-from flyball.decision.local import LocalServer
+from flyball.decision.bulk_calls import bulk_server, in_order, retry_when_busy
 from flyball.errors import ServerFaultError
 from flyball.models.equivalence.comparison import Comparison, allowed, compare
 
@@ -122,16 +122,10 @@ def _worst_row(reference: Reference, found: NDArray[np.float64], faults: dict[in
 
 def request_rows(reference: Reference, indices: Any) -> list[dict[str, Any]]:
     """Rows as a caller sends them: by field, without missing values."""
-    fields = reference.parts.fields
-    made: list[dict[str, Any]] = []
-    for index in indices:
-        row: dict[str, Any] = {}
-        for name, column in fields.items():
-            value = _value(reference.rows.columns[column][index], reference.rows.holds[column])
-            if value is not None:
-                row[name] = value
-        made.append(row)
-    return made
+    table, fields = reference.rows, reference.parts.fields
+    cells = [(name, table.columns[column], table.holds[column]) for name, column in fields.items()]
+    rows = ({name: _value(column[index], holds) for name, column, holds in cells} for index in indices)
+    return [{name: value for name, value in row.items() if value is not None} for row in rows]
 
 
 def _value(cell: Any, holds: str) -> Any:
@@ -144,34 +138,23 @@ def _value(cell: Any, holds: str) -> Any:
 
 def served(decision: Decision, reference: Reference) -> tuple[NDArray[np.float64], dict[int, str]]:
     """Each row's score from an in-process server, and the faults of rows without a score."""
-    bundle = bundle_of([decision.check().compiled], queue_wait_ms_max=QUEUE_WAIT_MS)
-    server = LocalServer(bundle, offline=True, deadline_ms=DEADLINE_MS)
     found = np.full(reference.rows.rows, np.nan)
     faults: dict[int, str] = {}
     chunks = [range(begin, min(begin + _CHUNK_ROWS, len(found))) for begin in range(0, len(found), _CHUNK_ROWS)]
-    try:
-        ask = _SendRows(server.client, decision.name, reference)
-        for chunk, rows in in_order(chunks, ask):
+    with closing(bulk_server(decision.check().compiled)) as server:
+        for chunk, rows in in_order(chunks, partial(_decided, server.client, decision.name, reference)):
             for index, row in zip(chunk, rows, strict=True):
                 if row.decided is not None and row.decided.score is not None:
                     found[index] = row.decided.score
                 else:
                     faults[index] = str(row.fault).replace("\n", ";") if row.fault else "no score"
-    finally:
-        server.close()
     return found, faults
 
 
-@dataclass(frozen=True, slots=True)
-class _SendRows:
-    client: Client
-    decision: str
-    reference: Reference
-
-    def __call__(self, indices: range) -> list[DecidedRow]:
-        rows = request_rows(self.reference, indices)
-        try:
-            return retry_when_busy(lambda: self.client.decide_rows(self.decision, rows))
-        except ServerFaultError as error:
-            # For example a model that returns NaN: report the fault for each row.
-            return [DecidedRow(None, None, error) for _ in rows]
+def _decided(client: Client, decision: str, reference: Reference, indices: range) -> list[DecidedRow]:
+    rows = request_rows(reference, indices)
+    try:
+        return retry_when_busy(lambda: client.decide_rows(decision, rows))
+    except ServerFaultError as error:
+        # For example a model that returns NaN: report the fault for each row.
+        return [DecidedRow(None, None, error) for _ in rows]

@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
+from flyball.decision.fit.columns import Column
 from flyball.errors import InvalidInputError, ModelRefusedError
 from flyball.models.convert.parts import Original, Parts
 from flyball.models.convert.table import ROWS_MAX, Table
 from flyball.models.equivalence.rows import like
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from flyball.decision.fit.columns import Column
 
 UNSEEN = "flyball-has-not-seen-this"
 _FEW_ROWS = 16

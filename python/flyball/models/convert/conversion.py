@@ -6,29 +6,27 @@ Must not know the command line.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flyball.decision.compile.score_path import way_digest
 from flyball.decision.compile.score_thresholds import score_thresholds
 from flyball.decision.decision import Decision
 from flyball.documents.names import NAME_WORDS, is_name
+from flyball.documents.snapshot.store import digest_of
 from flyball.errors import ModelRefusedError, UsageError
 from flyball.models.convert.compare import ComparisonResult, Rounded, evaluate, request_rows, served
 from flyball.models.convert.comparison_rows import Reference
 from flyball.models.convert.draft import Terms, draft, text_of
-from flyball.models.convert.extract import Extracted, Request, digest_of, from_code, from_file, from_memory
+from flyball.models.convert.extract import Extracted, Request, from_code, from_file, from_memory
 from flyball.models.convert.folder import DECISION, DOCUMENT, EXPECTED, MODEL, SAMPLES, TREES, OutputFolder
 from flyball.models.convert.tensor_model import TensorModel, compared
 from flyball.models.equivalence.certificate import CERTIFICATE, Candidate, Data, Engine, Original, certify
-from flyball.native import machine as native_machine
 from flyball.native import models
 from flyball.native.model_runs import Model
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 FORMAT = "flyball.conversion/1"
 _SAMPLES = 5
@@ -69,7 +67,7 @@ def convert(
 ) -> Converted:
     """Convert a trained model or its file into a folder that serves it with equal answers.
 
-        flyball.models.convert.convert(pipeline, data=frame, out="fraud", target="is_fraud")
+        flyball.convert.convert(pipeline, data=frame, out="fraud", target="is_fraud")
 
     `data` are rows like the training rows: a file, a DataFrame or a dict of columns. A file is loaded by a separate process,
     and a pickle only with `trust_pickle`, because loading it runs code. `rows` limits the compared rows; the default is
@@ -122,9 +120,9 @@ def _written(to: _Writing, extracted: Extracted) -> Converted:
     (folder / MODEL).write_bytes(content)
     scan = models.scan_model(folder / MODEL)
     if isinstance(held, Reference):
-        result, rows, details = _as_decision(to, held)
+        result, digest, details = _as_decision(to, held)
     else:
-        result, rows, details = _as_plain(to, held)
+        result, digest, details = _as_plain(to, held)
     document = {
         "format": FORMAT,
         "name": to.name,
@@ -138,15 +136,16 @@ def _written(to: _Writing, extracted: Extracted) -> Converted:
     certificate = certify(
         original=Original(digest=extracted.origin["digest"], kind=extracted.origin["kind"]),
         candidate=Candidate(digest=digest_of(content), way=_score_path_digest(folder)),
-        data=rows,
-        engine=_engine(folder / MODEL),
+        data=Data.of(digest, result.comparison),
+        engine=Engine.here(Model(folder / MODEL).facts.ort_version),
         comparison=result.comparison,
     )
     (folder / CERTIFICATE).write_bytes(certificate.to_bytes())
     return Converted(folder, result, document)
 
 
-def _as_decision(to: _Writing, reference: Reference) -> tuple[ComparisonResult, Data, dict[str, Any]]:
+def _as_decision(to: _Writing, reference: Reference) -> tuple[ComparisonResult, str, dict[str, Any]]:
+    """The comparison of the drafted decision, the digest of its rows, and details for the document."""
     parts, folder = reference.parts, to.folder
     if parts.trees is not None:
         (folder / TREES).write_bytes(parts.trees)
@@ -168,18 +167,15 @@ def _as_decision(to: _Writing, reference: Reference) -> tuple[ComparisonResult, 
         "outputs_cut": parts.cut,
         "notes": parts.notes,
     }
-    digest = digest_of((folder / EXPECTED).read_bytes())
-    kinds = {kind: one.rows for kind, one in result.comparison.by_kind.items()}
-    return result, Data(digest=digest, rows=reference.rows.rows, kinds=kinds), details
+    return result, digest_of((folder / EXPECTED).read_bytes()), details
 
 
-def _as_plain(to: _Writing, plain: TensorModel) -> tuple[ComparisonResult, Data, dict[str, Any]]:
+def _as_plain(to: _Writing, plain: TensorModel) -> tuple[ComparisonResult, str, dict[str, Any]]:
     to.say("comparing the answers with the original's")
     comparison = compared(plain, to.bound)
     digest = digest_of(b"".join(array.tobytes() for array in plain.inputs.values()))
-    rows = Data(digest=digest, rows=comparison.all.rows, kinds={kind: one.rows for kind, one in comparison.by_kind.items()})
     notes = [*plain.notes, "it takes tensors, not named columns, and is served without a decision"]
-    return ComparisonResult(comparison, Rounded(), []), rows, {"packages": plain.packages, "notes": notes}
+    return ComparisonResult(comparison, Rounded(), []), digest, {"packages": plain.packages, "notes": notes}
 
 
 def _write_samples(folder: Path, reference: Reference) -> None:
@@ -195,11 +191,6 @@ def _score_path_digest(folder: Path) -> str | None:
         return None
     document = Decision.load(folder / DECISION).check().compiled.document
     return way_digest(document, document["models"][0])
-
-
-def _engine(model: Path) -> Engine:
-    build, machine = native_machine.build_info(), native_machine.machine()
-    return Engine(flyball=build.version, onnxruntime=Model(model).facts.ort_version, cpu=machine.cpu_model)
 
 
 def _differs(result: ComparisonResult, kept: Path) -> ModelRefusedError:

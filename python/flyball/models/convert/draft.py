@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flyball.decision.decision import Decision
-from flyball.decision.fit.fitted import Fitted
-from flyball.decision.fit.learn import FITTED_KEYS, is_open
+from flyball.decision.fit.fitted import FITTED_KEYS, Fitted
+from flyball.decision.fit.learn import is_open
 from flyball.models.convert.folder import FITTED, MODEL, TREES
 
 if TYPE_CHECKING:

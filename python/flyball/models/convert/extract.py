@@ -9,18 +9,18 @@ import importlib
 import pickle
 import sys
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flyball.documents.snapshot.store import digest_of
 from flyball.errors import InvalidInputError, UsageError
+from flyball.models import attribution
 from flyball.models.convert.comparison_rows import Reference, make_reference
-from flyball.models.convert.file_kinds import RUNS_CODE, kind_of, refuse_cut_off
-from flyball.models.convert.in_memory import original_of
-from flyball.models.convert.table import ROWS_MAX, is_arrays, read_table
+from flyball.models.convert.file_kinds import CAN_BE_READ, RUNS_CODE, kind_of, refuse_cut_off
+from flyball.models.convert.parts import Original
+from flyball.models.convert.table import ROWS_MAX, Table, arrays_of, is_arrays, read_table
 
 if TYPE_CHECKING:
-    from flyball.models.convert.table import Table
     from flyball.models.convert.tensor_model import TensorModel
 
 
@@ -50,18 +50,13 @@ class Extracted:
     origin: dict[str, str]
 
 
-def digest_of(content: bytes) -> str:
-    """The SHA-256 digest of bytes."""
-    return "sha256:" + sha256(content).hexdigest()
-
-
 def from_memory(model: Any, request: Request) -> Extracted:
     """Extract a model that is already loaded or trained."""
     from flyball.models.convert import from_torch
 
     kind = f"{type(model).__module__}.{type(model).__qualname__}"
     if from_torch.is_torch(model) and is_arrays(request.data):
-        tensor_model = from_torch.plain(model, _arrays(request.data), request.name)
+        tensor_model = from_torch.plain(model, arrays_of(request.data), request.name)
         return Extracted(tensor_model, {"kind": kind, "digest": digest_of(tensor_model.model)})
     table = request.table()
     original = original_of(model, table, name=request.name, element=request.element)
@@ -69,12 +64,26 @@ def from_memory(model: Any, request: Request) -> Extracted:
     return Extracted(reference, {"kind": kind, "digest": _digest_of_model(model, reference)})
 
 
+def original_of(model: Any, table: Table, *, name: str, element: int | None) -> Original:
+    """The parts and answers of a Booster, estimator, pipeline or module, by the package of its class."""
+    package = attribution.trained_by(model, ("lightgbm", "xgboost", "sklearn", "torch"))
+    if package is None:
+        raise InvalidInputError(
+            f"a {type(model).__module__}.{type(model).__qualname__} is not a supported model",
+            next_step=f"supported: {CAN_BE_READ}",
+        )
+    # Imported on demand, like the packages themselves.
+    source = importlib.import_module(f"flyball.models.convert.from_{package}")
+    original: Original = source.original(model, table, name=name, element=element)
+    return original
+
+
 def from_code(named: str, request: Request) -> Extracted:
     """Extract the model that `module:callable` returns; modules are searched from the current folder."""
-    index, _, name = named.partition(":")
+    module, _, name = named.partition(":")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        make = getattr(importlib.import_module(index), name)
+        make = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise InvalidInputError(
             f"cannot find {named}: {error}", next_step="name a function of an importable module:  models:trained"
@@ -131,15 +140,6 @@ def _noted(reference: Reference, table: Table) -> Reference:
         note = f"skipped {table.infinite} rows with an infinite number, which no request can contain"
         reference.parts.notes.append(note)
     return reference
-
-
-def _arrays(data: Any) -> dict[str, Any]:
-    import numpy as np
-
-    if not isinstance(data, str | Path):
-        return dict(data)
-    with np.load(data, allow_pickle=False) as file:
-        return {name: file[name] for name in file.files}
 
 
 def _digest_of_model(model: Any, reference: Reference) -> str:

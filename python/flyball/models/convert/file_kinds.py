@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import zipfile
 import zlib
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from flyball.errors import InvalidInputError, ModelRefusedError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Kind = Literal["lightgbm", "xgboost", "pickle", "onnx", "torch"]
 

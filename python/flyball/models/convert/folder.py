@@ -9,16 +9,13 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flyball.errors import UsageError
 from flyball.models.equivalence.certificate import CERTIFICATE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
 
 MODEL, TREES, EXPECTED, DOCUMENT = "model.onnx", "model.trees.json", "expected.parquet", "conversion.json"
 DECISION, FITTED, SAMPLES = "decision.yaml", "fitted.json", "samples"

@@ -7,20 +7,17 @@ and its nearest float would take the other branch. Must not know files or decisi
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flyball.documents.onnx_graph import answers_alone
 from flyball.errors import InvalidInputError, ModelRefusedError
-from flyball.models import attribution
-from flyball.models.convert.category_codes import coded
-from flyball.models.convert.optional_packages import OPSET, needed, quietly, versions
-from flyball.models.convert.parts import Original, Parts, field_names, score_element
+from flyball.models.convert.boosters import booster_parts, coded, score_of
+from flyball.models.convert.optional_packages import OPSET, needed, quietly
+from flyball.models.convert.parts import Original, field_names, score_element
 from flyball.models.convert.table import Table, chosen, named_columns, pandas_for
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _ZERO_IS_MISSING = 4  # in the bits of `decision_type`
 
@@ -36,25 +33,10 @@ def original(model: Any, table: Table, *, name: str, element: int | None = None)
     coding = coded(fields, held, _pandas_categories(booster, columns, held))
     binary = _is_binary(text)
     element = score_element(2 if binary else booster.num_model_per_iteration(), element)
-    model_bytes, output, cut = to_onnx(booster, name)
-    parts = Parts(
-        kind="lightgbm",
-        model=model_bytes,
-        fields=fields,
-        columns=list(fields),
-        score=f"{output}[{element}]",
-        probability=output == "probabilities",
-        transforms=coding.transforms,
-        categories=coding.values,
-        trees=attribution.trees_sidecar(booster, element=element),
-        cut=cut,
-        packages=versions("lightgbm", "onnxmltools", "onnx"),
-    )
-    flipped = binary and element == 0
+    parts = booster_parts(booster, "lightgbm", to_onnx(booster, name), fields, coding, element=element)
 
     def predict(rows: Table) -> NDArray[np.float64]:
-        answers = _predict(booster, rows.only(columns), coding.columns)
-        return answers[:, element] if answers.ndim == 2 else 1.0 - answers if flipped else answers
+        return score_of(_predict(booster, rows.only(columns), coding.columns), element, binary=binary)
 
     return Original(parts, predict, columns)
 

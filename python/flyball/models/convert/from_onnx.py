@@ -6,10 +6,13 @@ A model over one float table, or over one tensor per column, becomes a decision;
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flyball.documents.onnx_graph import maps_taken_off, tidied, without_maps
 from flyball.errors import InvalidInputError, ModelRefusedError
@@ -19,15 +22,7 @@ from flyball.models.convert.parts import Original, Parts, field_names, score_ele
 from flyball.models.convert.session import answers_of, session
 from flyball.models.convert.table import Table, chosen
 from flyball.native import models
-from flyball.native.model_documents import scores
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from flyball.native.model_documents import TensorSpec
+from flyball.native.model_documents import TensorSpec, scores
 
 _FEW_ROWS = 256
 _DTYPES = {"FP32": np.float32, "FP64": np.float64, "INT64": np.int64, "INT32": np.int32, "BOOL": np.bool_}

@@ -7,9 +7,10 @@ unknown step the whole pipeline becomes one ONNX graph with one tensor per colum
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flyball.decision.fit.columns import apply
 from flyball.decision.fit.sklearn_steps import Translated, from_sklearn
@@ -19,9 +20,6 @@ from flyball.models.convert import skl2onnx_calls
 from flyball.models.convert.optional_packages import needed, quietly, versions
 from flyball.models.convert.parts import Original, Parts, field_names, score_element
 from flyball.models.convert.table import Table, by_position, chosen
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _PACKAGES = ("scikit-learn", "skl2onnx", "onnxmltools", "lightgbm", "xgboost", "onnx")
 _TEXT_OPS = ("one_hot", "ordinal", "encode")
@@ -189,17 +187,13 @@ def _predict(model: Any, rows: Table, element: int) -> NDArray[np.float64]:
     named = hasattr(model, "feature_names_in_") or any(held == "string" for held in rows.holds.values())
     given = rows.frame() if named else rows.matrix()
     joblib = needed("joblib", "sklearn")
+    method = next(name for name in ("predict_proba", "decision_function", "predict") if hasattr(model, name))
     # The sandbox forbids new processes, so jobs run sequentially. Warnings about unnamed columns do not matter here.
     with quietly(), joblib.parallel_config(backend="sequential"):
-        if hasattr(model, "predict_proba"):
-            answers = np.asarray(model.predict_proba(given), dtype=np.float64)
-        else:
-            answers = np.asarray((model.decision_function if hasattr(model, "decision_function") else model.predict)(given))
+        answers = np.asarray(getattr(model, method)(given), dtype=np.float64)
     if answers.ndim == 2:
-        return answers[:, element].astype(np.float64)
-    return (
-        -answers.astype(np.float64) if hasattr(model, "decision_function") and element == 0 else answers.astype(np.float64)
-    )
+        return answers[:, element]
+    return -answers if method == "decision_function" and element == 0 else answers
 
 
 def _refuse_texts(translated: Translated, fields: dict[str, str], held: Table) -> None:

@@ -9,22 +9,18 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flyball.errors import InvalidInputError, ModelRefusedError
 from flyball.models.convert.from_onnx import Loaded, loaded, table_parts
 from flyball.models.convert.optional_packages import needed, quietly, versions
 from flyball.models.convert.parts import Original
+from flyball.models.convert.table import Table
 from flyball.models.convert.tensor_model import TensorModel
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from flyball.models.convert.table import Table
 
 OPSET = 18  # the exporter's own; conversion to an older one loses accuracy
 _EXAMPLE_ROWS = 4

@@ -7,24 +7,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from flyball.decision.fit.columns import absent
+from flyball.decision.fit.columns import Column, absent
 from flyball.documents.onnx_graph import answers_alone
 from flyball.errors import ModelRefusedError
-from flyball.models import attribution
 from flyball.models.attribution.from_xgboost import answering, best_rounds
-from flyball.models.convert.category_codes import coded
-from flyball.models.convert.optional_packages import OPSET, needed, quietly, versions
-from flyball.models.convert.parts import Original, Parts, field_names, score_element
+from flyball.models.convert.boosters import booster_parts, coded, score_of
+from flyball.models.convert.optional_packages import OPSET, needed, quietly
+from flyball.models.convert.parts import Original, field_names, score_element
 from flyball.models.convert.table import Table, chosen, named_columns, pandas_for
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from flyball.decision.fit.columns import Column
 
 
 def original(model: Any, table: Table, *, name: str, element: int | None = None) -> Original:
@@ -40,21 +35,7 @@ def original(model: Any, table: Table, *, name: str, element: int | None = None)
     coding = coded(fields, held, categories, unknown=None)
     binary = str(learner["objective"]["name"]).startswith("binary")
     element = score_element(2 if binary else int(learner["learner_model_param"]["num_class"]), element)
-    model_bytes, output, cut = to_onnx(booster, name)
-    parts = Parts(
-        kind="xgboost",
-        model=model_bytes,
-        fields=fields,
-        columns=list(fields),
-        score=f"{output}[{element}]",
-        probability=output == "probabilities",
-        transforms=coding.transforms,
-        categories=coding.values,
-        trees=attribution.trees_sidecar(booster, element=element),
-        cut=cut,
-        notes=notes,
-        packages=versions("xgboost", "onnxmltools", "onnx"),
-    )
+    parts = booster_parts(booster, "xgboost", to_onnx(booster, name), fields, coding, element=element, notes=notes)
     predicting = _Predicting(booster, categories, element, binary)
     return Original(parts, lambda rows: predicting(rows.only(columns)), columns)
 
@@ -126,10 +107,7 @@ def _refuse_what_onnx_cannot_say(learner: dict[str, Any]) -> None:
 
 def _categories(booster: Any, columns: list[str]) -> dict[str, list[Any]]:
     """The categories of the categorical DataFrame columns, in the order of their codes."""
-    types = booster.feature_types or []
-    if "c" not in types:
-        return {}
-    if not hasattr(booster, "get_categories"):  # models before 3.1 did not store them
+    if "c" not in (booster.feature_types or []) or not hasattr(booster, "get_categories"):  # stored since 3.1
         return {}
     held = booster.get_categories(export_to_arrow=True).to_arrow()
     return {column: values.to_pylist() for column, (_, values) in zip(columns, held, strict=True) if values is not None}
@@ -174,7 +152,5 @@ class _Predicting:
         xgboost, booster = needed("xgboost", "xgboost"), self.booster
         named = {"feature_names": booster.feature_names, "feature_types": booster.feature_types}
         data = xgboost.DMatrix(rows, enable_categorical=True, **(named if isinstance(rows, np.ndarray) else {}))
-        names = np.asarray(booster.predict(data, validate_features=False), dtype=np.float64)
-        if names.ndim == 2:
-            return names[:, self.element]
-        return 1.0 - names if self.binary and self.element == 0 else names
+        answers = np.asarray(booster.predict(data, validate_features=False), dtype=np.float64)
+        return score_of(answers, self.element, binary=self.binary)

@@ -12,21 +12,18 @@ import stat
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 import flyball
 from flyball import errors
 from flyball.errors import FlyballError, ModelRefusedError
 from flyball.models.convert.comparison_rows import Reference, unreadable
+from flyball.models.convert.file_kinds import Kind
 from flyball.models.convert.loader_process import DATA, ERROR, JOB
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from flyball.models.convert.file_kinds import Kind
-    from flyball.models.convert.table import Table
+from flyball.models.convert.table import Table
 
 WALL_S_MAX = 900.0
 _OUTPUT_BYTES = 600

@@ -16,16 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flyball.errors import FlyballError, InvalidInputError, MissingExtraError, UsageError
-from flyball.models.convert.file_kinds import RUNS_CODE
+from flyball.models.convert.file_kinds import RUNS_CODE, Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from flyball.models.convert.file_kinds import Kind
     from flyball.native.sandbox import Watch
 
 ERROR, JOB, DATA = "error.json", "job.json", "data.parquet"
-_INSTALLED_BY = {"lightgbm": "lightgbm", "xgboost": "xgboost", "sklearn": "sklearn", "torch": "torch"}
+_PACKAGES = ("lightgbm", "xgboost", "sklearn", "torch")
+"""Packages that flyball has an extra of the same name for."""
 
 
 def main(folder: Path) -> int:
@@ -44,18 +42,22 @@ def _work(folder: Path) -> None:
 
     job = json.loads((folder / JOB).read_bytes())
     path, kind = Path(job["source"]), job["kind"]
-    with _needed_where_code_runs(kind):
+    try:
         seal(folder, path)
-    with warnings.catch_warnings(record=True) as heard:
+    except UsageError:
+        # Kinds that run no code open without a sandbox too; readers have bugs, so one is used where possible.
+        if kind in RUNS_CODE:
+            raise
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = _loaded(path, kind)
     from flyball.models.convert.comparison_rows import make_reference
-    from flyball.models.convert.in_memory import original_of
+    from flyball.models.convert.extract import original_of
     from flyball.models.convert.table import read_table
 
     table = read_table(folder / DATA)
     original = original_of(model, table, name=job["name"], element=job["element"])
-    original.parts.notes.extend(_about_versions(heard))
+    original.parts.notes.extend(_about_versions(caught))
     make_reference(original, table, rows_max=job["rows_max"]).write(folder)
 
 
@@ -65,40 +67,27 @@ def _loaded(path: Path, kind: Kind) -> Any:
     from flyball.native.sandbox import watch
 
     _import_before(path, kind)
-    heard = watch()
+    watching = watch()
     try:
-        model = opened(path, kind)
+        return opened(path, kind)
     except FlyballError:
-        _refuse_what_was_tried(path, heard)
         raise
     except ImportError as error:
-        _refuse_what_was_tried(path, heard)
         raise _not_installed(path, error) from error
     except Exception as error:
         # A pickle may raise anything.
-        _refuse_what_was_tried(path, heard)
         raise InvalidInputError(
             f"cannot load {path}: {type(error).__name__}: {error}",
             next_step="load it where it was made, with the same package versions, and convert it there in Python",
         ) from error
-    _refuse_what_was_tried(path, heard)
-    return model
-
-
-@contextlib.contextmanager
-def _needed_where_code_runs(kind: Kind) -> Iterator[None]:
-    """Kinds that run no code open without a sandbox too; readers have bugs, so one is used where possible."""
-    try:
-        yield
-    except UsageError:
-        if kind in RUNS_CODE:
-            raise
+    finally:
+        _refuse_what_was_tried(path, watching)  # replaces any other error
 
 
 def _import_before(path: Path, kind: Kind) -> None:
     """Import packages first: they probe the system, torch even with a subprocess, and later actions are the file's own."""
     content = path.read_bytes()
-    for package in _INSTALLED_BY:
+    for package in _PACKAGES:
         if kind == package or (kind == "pickle" and package.encode() in content):
             with contextlib.suppress(ImportError):  # reported when the file needs it
                 importlib.import_module(package)
@@ -115,22 +104,22 @@ def _refuse_what_was_tried(path: Path, watch: Watch) -> None:
 
 def _not_installed(path: Path, error: ImportError) -> FlyballError:
     package = (error.name or "").partition(".")[0]
-    if package in _INSTALLED_BY:
+    if package in _PACKAGES:
         return MissingExtraError(
             f"{path} requires {package}, which is not installed",
-            next_step=f"install it:  pip install 'flyball[{_INSTALLED_BY[package]}]'",
+            next_step=f"install it:  pip install 'flyball[{package}]'",
         )
     return InvalidInputError(
         f"cannot load {path}: {error}",
         next_step=f"install the package that provides {package or 'it'}, or convert in Python where it is installed:"
-        "  flyball.models.convert.convert(model, data=…, out=…)",
+        "  flyball.convert.convert(model, data=…, out=…)",
     )
 
 
-def _about_versions(heard: list[warnings.WarningMessage]) -> list[str]:
+def _about_versions(caught: list[warnings.WarningMessage]) -> list[str]:
     """scikit-learn's warnings about a pickle from another version."""
-    document = (" ".join(str(one.message).split()) for one in heard if "version" in str(one.message))
-    return list(dict.fromkeys(document))[:4]
+    texts = (" ".join(str(one.message).split()) for one in caught if "version" in str(one.message))
+    return list(dict.fromkeys(texts))[:4]
 
 
 if __name__ == "__main__":

@@ -8,13 +8,11 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import warnings
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from flyball.errors import MissingExtraError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from flyball.errors import needing
 
 OPSET = 17
 """Old enough for every supported runtime, new enough for all operators of the converters."""
@@ -24,18 +22,8 @@ _DISTRIBUTIONS = {"sklearn": ("scikit-learn",), "xgboost": ("xgboost", "xgboost-
 
 def needed(name: str, extra: str) -> Any:
     """Import a package, or fail with the command that installs it."""
-    try:
-        with quietly():
-            return importlib.import_module(name)
-    except ImportError as error:
-        raise missing(name.partition(".")[0], extra, error) from error
-
-
-def missing(package: str, extra: str, error: ImportError) -> MissingExtraError:
-    """The error for a package that is not installed."""
-    return MissingExtraError(
-        f"converting this model needs {package} ({error})", next_step=f"install it:  pip install 'flyball[{extra}]'"
-    )
+    with needing(f"converting this model needs {name.partition('.')[0]}", extra=extra), quietly():
+        return importlib.import_module(name)
 
 
 def versions(*names: str) -> dict[str, str]:

@@ -5,22 +5,17 @@ Numbers are float64 with NaN for missing, texts are objects with None, as in `fl
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from flyball.decision.fit.columns import absent
+from flyball.decision.fit.columns import Column, absent
 from flyball.errors import InvalidInputError, MissingExtraError, needing
 from flyball.rows.columns import table_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from flyball.decision.fit.columns import Column
 
 Holds = Literal["bool", "int", "float", "string"]
 ROWS_MAX = 10_000
@@ -112,6 +107,14 @@ def is_arrays(data: Any) -> bool:
     if isinstance(data, str | Path):
         return Path(data).suffix == ".npz"
     return isinstance(data, dict) and any(getattr(array, "ndim", 1) > 1 for array in data.values())
+
+
+def arrays_of(data: Any) -> dict[str, NDArray[Any]]:
+    """Named arrays of a .npz or a dict."""
+    if not isinstance(data, str | Path):
+        return dict(data)
+    with np.load(data, allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
 
 
 def chosen(table: Table, names: Sequence[str]) -> Table:

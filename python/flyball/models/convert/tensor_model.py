@@ -14,6 +14,7 @@ import numpy as np
 from flyball.errors import InvalidInputError, ModelRefusedError
 from flyball.models.convert.compare import bounds_of
 from flyball.models.convert.session import answers_of, session
+from flyball.models.convert.table import arrays_of, is_arrays
 from flyball.models.equivalence.comparison import Comparison, compare
 
 if TYPE_CHECKING:
@@ -49,18 +50,16 @@ def tensors(model: Loaded, data: Any) -> dict[str, NDArray[Any]]:
     if data is None:
         with session(model.content) as made:
             return dict(made.made_up(_MADE_UP_ROWS))
-    if isinstance(data, str | Path):
-        if Path(data).suffix != ".npz":
-            raise InvalidInputError(
-                f"the model takes tensors, not rows of columns: {_shapes(model)}",
-                next_step="save arrays under the names of its inputs:  np.savez('rows.npz', …)  and  --data rows.npz",
-            )
-        with np.load(data, allow_pickle=False) as file:
-            data = {name: file[name] for name in file.files}
-    absent = [one.name for one in model.inputs if one.name not in data]
+    if isinstance(data, str | Path) and not is_arrays(data):
+        raise InvalidInputError(
+            f"the model takes tensors, not rows of columns: {_shapes(model)}",
+            next_step="save arrays under the names of its inputs:  np.savez('rows.npz', …)  and  --data rows.npz",
+        )
+    arrays = arrays_of(data)
+    absent = [one.name for one in model.inputs if one.name not in arrays]
     if absent:
         raise InvalidInputError(f"the data has no array {absent[0]!r}", next_step=f"the model takes {_shapes(model)}")
-    return {one.name: np.asarray(data[one.name]) for one in model.inputs}
+    return {one.name: np.asarray(arrays[one.name]) for one in model.inputs}
 
 
 def compared(plain: TensorModel, bound: float | None) -> Comparison:

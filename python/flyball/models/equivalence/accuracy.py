@@ -6,22 +6,20 @@ relative increase. Closed formulas, no random draws. Must not know the allowed l
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from numpy.typing import NDArray
 
 from flyball.errors import InvalidInputError, needing
+from flyball.models.equivalence.document import Document
 from flyball.models.equivalence.segments import SkippedSegment, segments_of
 from flyball.statistics.intervals import Pairs, difference, mean_interval
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+Floats = NDArray[np.float64]
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 Figure = Literal["auc", "logloss", "accuracy", "rmse"]
 Task = Literal["two_classes", "classes", "numbers"]
@@ -29,10 +27,8 @@ _OF_A_CLASS_MIN = 2  # one row has no variance, and an AUC without an interval p
 _LEAST = 1e-15  # lower bound for probabilities: one confident mistake would be an infinite loss
 
 
-class Quality(BaseModel):
+class Quality(Document):
     """One figure of both models, over all rows or a segment. `loss` > 0: the candidate is worse."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     figure: Figure
     segment: str | None

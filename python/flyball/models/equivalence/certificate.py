@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from flyball.documents.faults import Allowed, faults_of
 from flyball.errors import RefusedError
 from flyball.models.equivalence.comparison import Comparison, Errors
+from flyball.models.equivalence.document import Document
 from flyball.models.equivalence.gate import Outcome, Verdict
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from flyball.native.machine import build_info, machine
 
 CERTIFICATE = "equivalence.json"
 _BYTES_MAX = 4 << 20
@@ -29,41 +29,47 @@ _Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$"), Allowed("sha25
 _Text = Annotated[str, Field(min_length=1, max_length=1024), Allowed("a text of 1 to 1024 characters")]
 
 
-class _Document(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Original(_Document):
+class Original(Document):
     """The trained model: the digest of its file or a substitute, and its kind."""
 
     digest: _Digest
     kind: _Text
 
 
-class Candidate(_Document):
+class Candidate(Document):
     """The model that will serve: the ONNX file's digest, and the score path's if a whole decision was compared."""
 
     digest: _Digest
     way: _Digest | None = None
 
 
-class Data(_Document):
+class Data(Document):
     """The compared rows: their number by kind, and a digest of their source."""
 
     digest: _Digest
     rows: Annotated[int, Field(ge=1)]
     kinds: dict[str, int]
 
+    @classmethod
+    def of(cls, digest: str, comparison: Comparison) -> Data:
+        """The rows of a comparison; `digest` is that of their source."""
+        return cls(digest=digest, rows=comparison.all.rows, kinds=comparison.rows_by_kind)
 
-class Engine(_Document):
+
+class Engine(Document):
     """The engine that computed the candidate's answers."""
 
     flyball: _Text
     onnxruntime: _Text
     cpu: _Text
 
+    @classmethod
+    def here(cls, onnxruntime: str) -> Engine:
+        """This build on this machine, with this version of ONNX Runtime."""
+        return cls(flyball=build_info().version, onnxruntime=onnxruntime, cpu=machine().cpu_model)
 
-class Certificate(_Document):
+
+class Certificate(Document):
     """The whole document. A file whose verdict and outcome do not follow from its figures is refused."""
 
     format: Literal["flyball.equivalence/1"] = "flyball.equivalence/1"
@@ -116,7 +122,7 @@ def _derived(made: Certificate) -> Iterator[tuple[str, bool]]:
     comparison, gate = made.comparison, made.gate
     for errors in (comparison.all, *comparison.by_kind.values()):
         yield "the number of rows beyond the bound", _counted(errors, comparison)
-    counts = {kind: errors.rows for kind, errors in comparison.by_kind.items()}
+    counts = comparison.rows_by_kind
     yield "the number of rows", comparison.all.rows == made.data.rows == sum(counts.values()) and made.data.kinds == counts
     yield "the number of rows beyond", comparison.all.beyond == sum(errors.beyond for errors in comparison.by_kind.values())
     if gate is not None and gate.passed:
@@ -139,26 +145,10 @@ def _counted(errors: Errors, comparison: Comparison) -> bool:
     return not within and 0 < errors.beyond <= errors.rows
 
 
-def certify(
-    *,
-    original: Original,
-    candidate: Candidate,
-    data: Data,
-    engine: Engine,
-    comparison: Comparison,
-    gate: Verdict | None = None,
-) -> Certificate:
-    """Create a certificate with the current time."""
-    return Certificate(
-        made=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        original=original,
-        candidate=candidate,
-        data=data,
-        engine=engine,
-        comparison=comparison,
-        gate=gate,
-        outcome=outcome_of(comparison, gate),
-    )
+def certify(*, comparison: Comparison, gate: Verdict | None = None, **parts: Any) -> Certificate:
+    """Create a certificate with the current time; `parts` are its original, candidate, data and engine."""
+    made, outcome = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), outcome_of(comparison, gate)
+    return Certificate(made=made, comparison=comparison, gate=gate, outcome=outcome, **parts)
 
 
 def read_certificate(path: Path) -> Certificate:

@@ -6,30 +6,23 @@ A missing answer equals only a missing answer. Must not know where answers come 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from numpy.typing import NDArray
 
 from flyball.errors import InvalidInputError
+from flyball.models.equivalence.document import Document
 from flyball.models.equivalence.segments import SkippedSegment, segments_of
 from flyball.statistics.intervals import wilson
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+Floats = NDArray[np.float64]
 
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
 
 _WORST_MAX = 20
 
 
-class _Figures(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Flips(_Figures):
+class Flips(Document):
     """Rows that change sides of a threshold, or change class if none is given; with an interval."""
 
     threshold: float | None
@@ -40,7 +33,7 @@ class Flips(_Figures):
     high: float
 
 
-class Worst(_Figures):
+class Worst(Document):
     """A row with a large difference: its index, its kind, and both answers."""
 
     row: int
@@ -49,7 +42,7 @@ class Worst(_Figures):
     found: list[float | None]
 
 
-class Errors(_Figures):
+class Errors(Document):
     """Absolute differences over some rows. `beyond`: rows outside the bound, including those with one missing answer."""
 
     rows: int
@@ -59,7 +52,7 @@ class Errors(_Figures):
     p99_abs: float
 
 
-class Comparison(_Figures):
+class Comparison(Document):
     """The whole comparison: over all rows, by kind of row, and the worst rows.
 
     An answer may differ by `bound` plus `relative` times its size (`allowed`).
@@ -71,6 +64,11 @@ class Comparison(_Figures):
     by_kind: dict[str, Errors]
     flips: list[Flips]
     worst: list[Worst]
+
+    @property
+    def rows_by_kind(self) -> dict[str, int]:
+        """The number of rows of each kind."""
+        return {kind: errors.rows for kind, errors in self.by_kind.items()}
 
     @property
     def equal(self) -> bool:

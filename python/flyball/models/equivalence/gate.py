@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from flyball.models.equivalence.document import Document
 from flyball.models.equivalence.segments import SkippedSegment
 
 if TYPE_CHECKING:
@@ -22,11 +23,7 @@ _Bar = Annotated[float, Field(ge=0, le=1)]
 _ROWS_PER_FLIP = 3.85  # Wilson's upper end without any flip is z²/(rows + z²)
 
 
-class _Document(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Bars(_Document):
+class Bars(Document):
     """Allowed losses: AUC and accuracy in points, log loss absolute, RMSE relative; and flips."""
 
     auc: _Bar = 0.002
@@ -36,7 +33,7 @@ class Bars(_Document):
     flips: _Bar = 0.01
 
 
-class Finding(_Document):
+class Finding(Document):
     """One figure against its bar."""
 
     what: str
@@ -48,7 +45,7 @@ class Finding(_Document):
     message: str
 
 
-class Verdict(_Document):
+class Verdict(Document):
     """`passed` if every finding did; `skipped` lists the segments without a verdict."""
 
     passed: bool

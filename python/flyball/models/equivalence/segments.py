@@ -5,22 +5,17 @@ Must not know figures.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from flyball.models.equivalence.document import Document
 
 SEGMENTS_MAX = 50
 SEGMENT_ROWS_MIN = 100
 
 
-class SkippedSegment(BaseModel):
+class SkippedSegment(Document):
     """A segment without figures, and why, so that nobody assumes that it passed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     segment: str
     rows: int

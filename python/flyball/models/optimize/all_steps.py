@@ -2,47 +2,44 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from flyball.models.convert.optional_packages import versions
-from flyball.models.optimize.original import Original
-from flyball.models.optimize.pipeline import run_steps
-from flyball.models.optimize.report import write_report
-from flyball.models.optimize.steps.baseline import Baseline
-from flyball.models.optimize.steps.batch import Batch
-from flyball.models.optimize.steps.budget import BudgetStep
-from flyball.models.optimize.steps.equal import Equal
-from flyball.models.optimize.steps.export import Export
-from flyball.models.optimize.steps.features import Features
-from flyball.models.optimize.steps.graph import Graphs
-from flyball.models.optimize.steps.quantise import Quantise
-from flyball.models.optimize.steps.served import Loaded, Retest
+from flyball.models.optimize.original import ROWS_MIN, Original
+from flyball.models.optimize.pipeline import Step, run_steps
+from flyball.models.optimize.report import Result, write_report
+from flyball.models.optimize.steps.baseline import MEASUREMENTS, baseline, budget, features, goals
+from flyball.models.optimize.steps.batch import batch, batch_settings
+from flyball.models.optimize.steps.equal import equal
+from flyball.models.optimize.steps.export import export
+from flyball.models.optimize.steps.graph import graph_settings, graphs
+from flyball.models.optimize.steps.quantise import quantise, quantise_settings
+from flyball.models.optimize.steps.served import load, load_settings, retest
 from flyball.models.optimize.work_folder import key_of
 from flyball.native.journal import runtime_fingerprint
 from flyball.native.machine import build_info
 
 if TYPE_CHECKING:
     from flyball.bench.progress import Progress
-    from flyball.models.optimize.pipeline import Step
-    from flyball.models.optimize.report import Result
     from flyball.models.optimize.run import Run
 
 
 def all_steps(run: Run) -> list[Step]:
     """The steps in order."""
-    original = Original(run)
+    original, load_of = Original(run), load_settings(run)
     return [
-        BudgetStep(run),
-        Baseline(run),
-        Features(run),
-        Export(run),
-        Equal(original),
-        Graphs(original),
-        Quantise(original),
-        Batch(run),
-        Loaded(run, "benchmark"),
-        Loaded(run, "burst"),
-        Retest(original),
+        Step("budget", goals(run), partial(budget, run)),
+        Step("baseline", MEASUREMENTS, partial(baseline, run)),
+        Step("features", {}, partial(features, run)),
+        Step("export", {"output": run.subject.output}, partial(export, run)),
+        Step("equal", {"rows": ROWS_MIN, "bound": run.bound}, partial(equal, original)),
+        Step("graph", graph_settings(original), partial(graphs, original)),
+        Step("quantise", quantise_settings(original), partial(quantise, original)),
+        Step("batch", batch_settings(run), partial(batch, run)),
+        Step("benchmark", load_of, partial(load, run, "benchmark")),
+        Step("burst", load_of, partial(load, run, "burst")),
+        Step("retest", {}, partial(retest, original)),
     ]
 
 

@@ -5,36 +5,27 @@ A refused candidate keeps its figures, so that the report shows what was tried. 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from numpy.typing import NDArray
 
-from flyball.models.equivalence.accuracy import qualities
+from flyball.models.equivalence.accuracy import Quality, qualities
 from flyball.models.equivalence.certificate import outcome_of
 from flyball.models.equivalence.comparison import Comparison, compare, flips_by_segment
+from flyball.models.equivalence.document import Document
 from flyball.models.equivalence.gate import Outcome, Verdict, evaluate
 from flyball.models.optimize.answers import counted, table_of
-from flyball.models.optimize.comparison_rows import GIVEN
+from flyball.models.optimize.original import GIVEN, Original
 from flyball.models.optimize.rows import narrowed
 from flyball.native.model_runs import Model
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from numpy.typing import NDArray
-
-    from flyball.models.equivalence.accuracy import Quality
-    from flyball.models.optimize.original import Original
-
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 
-class Candidate(BaseModel):
+class Candidate(Document):
     """One candidate model. `failed`: why it could not be made or loaded; `barred`: why it may not serve regardless."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     how: str

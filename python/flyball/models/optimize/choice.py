@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, get_args
 
-from pydantic import BaseModel, ConfigDict
-
 from flyball.models.equivalence.accuracy import Figure
+from flyball.models.equivalence.document import Document
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,10 +20,8 @@ _WORTH = 0.95
 _LOSSES = get_args(Figure)
 
 
-class TableRow(BaseModel):
+class TableRow(Document):
     """A row of the table. `front`: no accepted candidate is better in one respect and no worse in the others."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     p50_us: float | None
@@ -40,10 +37,8 @@ class TableRow(BaseModel):
     why_not: str
 
 
-class Choice(BaseModel):
+class Choice(Document):
     """The table, the chosen candidate, and why."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     lines: list[TableRow]
     chosen: str

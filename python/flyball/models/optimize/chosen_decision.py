@@ -9,26 +9,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flyball.decision.decision import Decision
 from flyball.decision.fit.fitted import Fitted, read_fitted
 from flyball.decision.spec.models import Ablation, Explain, Linear, Tensor
-from flyball.decision.spec.paths import with_paths
-from flyball.decision.spec.transforms import Cross
+from flyball.decision.spec.paths import Use, with_paths
+from flyball.decision.spec.spec import Spec
+from flyball.decision.spec.transforms import Cross, Transform
 from flyball.decision.spec.write import yaml_of
 from flyball.documents.durable_file import making_folder
 from flyball.errors import RefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from flyball.decision.spec.paths import Use
-    from flyball.decision.spec.spec import Spec
-    from flyball.decision.spec.transforms import Transform
-
-DECISION, MODEL, TREES, FITTED = "decision.yaml", "model.onnx", "model.trees.json", "fitted.json"
+from flyball.models.convert.folder import DECISION, FITTED, MODEL, TREES
 
 
 def columns_explained(decision: Decision) -> set[int]:

@@ -2,60 +2,51 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from flyball.errors import needing
 from flyball.models.profile.cost import TREES
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 def operators_of(path: Path) -> list[str]:
     """Operator names, most frequent first."""
-    counts: dict[str, int] = {}
-    for node in _nodes(_read(path).graph):
-        counts[node.op_type] = counts.get(node.op_type, 0) + 1
+    counts = Counter(node.op_type for node in _nodes(_read(path).graph))
     return sorted(counts, key=lambda op: (-counts[op], op))
 
 
 def columns_used(path: Path) -> set[int] | None:
     """The columns that the trees split on; None unless the model is one tree ensemble over its input."""
+    splits = _splits(path)
+    return None if splits is None else {column for column, _ in splits}
+
+
+def thresholds_of(path: Path) -> dict[str, list[float]]:
+    """All split values by column, as text; empty for a model without trees over its input."""
+    found: dict[str, list[float]] = {}
+    for column, value in _splits(path) or ():
+        found.setdefault(str(column), []).append(value)
+    return found
+
+
+def _splits(path: Path) -> list[tuple[int, float]] | None:
+    """The column and value of each split; None unless the model is one tree ensemble over its input."""
     model = _read(path)
     inputs = {one.name for one in model.graph.input}
     trees = [node for node in model.graph.node if node.op_type in TREES]
     others = {name for node in model.graph.node if node not in trees for name in node.input}
     if not trees or inputs & others or any(node.input[0] not in inputs for node in trees):
         return None
-    used: set[int] = set()
+    splits: list[tuple[int, float]] = []
     for node in trees:
-        attributes = {one.name: one for one in node.attribute}
-        if not {"nodes_featureids", "nodes_modes", "nodes_values"} <= attributes.keys():
+        held = {one.name: one for one in node.attribute}
+        if not {"nodes_featureids", "nodes_modes", "nodes_values"} <= held.keys():
             return None
-        modes = attributes["nodes_modes"].strings
-        columns = attributes["nodes_featureids"].ints
-        used |= {int(column) for column, mode in zip(columns, modes, strict=True) if mode != b"LEAF"}
-    return used
-
-
-def thresholds_of(path: Path) -> dict[str, list[float]]:
-    """All split values by column, as text; empty for a model without trees over its input."""
-    if columns_used(path) is None:
-        return {}
-    found: dict[str, list[float]] = {}
-    for node in _read(path).graph.node:
-        if node.op_type in TREES:
-            attributes = {one.name: one for one in node.attribute}
-            parts = (
-                attributes["nodes_featureids"].ints,
-                attributes["nodes_values"].floats,
-                attributes["nodes_modes"].strings,
-            )
-            for column, value, mode in zip(*parts, strict=True):
-                if mode != b"LEAF":
-                    found.setdefault(str(column), []).append(float(value))
-    return found
+        nodes = zip(held["nodes_featureids"].ints, held["nodes_values"].floats, held["nodes_modes"].strings, strict=True)
+        splits += [(int(column), float(value)) for column, value, mode in nodes if mode != b"LEAF"]
+    return splits
 
 
 def _nodes(graph: Any) -> Iterator[Any]:

@@ -6,15 +6,14 @@ Must not know what a step does.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from flyball.models.optimize.work_folder import key_of
+from flyball.models.optimize.work_folder import WorkFolder, key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from flyball.bench.progress import Progress
-    from flyball.models.optimize.work_folder import WorkFolder
 
 
 @dataclass(slots=True)
@@ -29,18 +28,15 @@ class StepResults:
         return self.documents[step]
 
 
-class Step(Protocol):
+@dataclass(frozen=True, slots=True)
+class Step:
     """One step. `settings` and the previous steps determine its result."""
 
-    @property
-    def name(self) -> str:
-        """A short name, for its file and the progress."""
-
-    def settings(self) -> Mapping[str, Any]:
-        """The settings as JSON."""
-
-    def run(self, results: StepResults, progress: Progress) -> dict[str, Any]:
-        """Run the step; it writes models to the work folder, and their digests to `found.models`."""
+    name: str
+    """A short name, for its file and the progress."""
+    settings: Mapping[str, Any]
+    run: Callable[[StepResults, Progress], dict[str, Any]]
+    """Returns its document; writes models to the work folder, and their digests to `results.models`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +54,7 @@ def run_steps(
     results, key = StepResults(), subject_key
     reused: list[str] = []
     for index, step in enumerate(steps, start=1):
-        key = key_of(key, step.name, step.settings())
+        key = key_of(key, step.name, step.settings)
         # Once a step runs again, later results may be stale, so none of them is reused.
         known = not fresh and len(reused) == index - 1
         document = work.finished(index, step.name, key) if known else None

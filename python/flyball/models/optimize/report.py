@@ -15,9 +15,9 @@ from flyball.bench.report.template import template
 from flyball.bench.table import latency, percent, rate, size
 from flyball.decision.compile.score_path import way_digest
 from flyball.documents.durable_file import write_bytes, write_json
-from flyball.models.equivalence.certificate import CERTIFICATE, Data, Engine, Original, certify
+from flyball.models.equivalence.certificate import CERTIFICATE, Certificate, Data, Engine, Original, certify
 from flyball.models.equivalence.certificate import Candidate as Certified
-from flyball.models.optimize.choice import choose
+from flyball.models.optimize.choice import Choice, choose
 from flyball.models.optimize.chosen_decision import write_decision
 from flyball.models.optimize.compare_decisions import compare_decisions
 from flyball.models.optimize.steps.batch import batch_rows_max, candidates_in
@@ -26,9 +26,6 @@ from flyball.native import machine as native_machine
 
 if TYPE_CHECKING:
     from flyball.decision.decision import Decision
-    from flyball.models.equivalence.certificate import Certificate
-    from flyball.models.equivalence.comparison import Comparison
-    from flyball.models.optimize.choice import Choice
     from flyball.models.optimize.pipeline import PipelineResult
     from flyball.models.optimize.run import Run
 
@@ -54,12 +51,11 @@ def write_report(run: Run, ended: PipelineResult) -> Result:
     chosen = next(one for one in candidates if one.name == choice.chosen)
     assert chosen.comparison is not None  # noqa: S101 - one that may serve was compared, and so was the exported model
     assert chosen.digest is not None  # noqa: S101 - and has a file
-    facts, machine = ended.documents["baseline"]["facts"], native_machine.machine()
     certificate = certify(
         original=Original(digest=run.subject.digest, kind=f"the original {run.subject.model.name}"),
         candidate=Certified(digest=chosen.digest),
-        data=Data(digest=run.rows.digest, rows=chosen.comparison.all.rows, kinds=_kinds(chosen.comparison)),
-        engine=Engine(flyball=native_machine.build_info().version, onnxruntime=facts["ort_version"], cpu=machine.cpu_model),
+        data=Data.of(run.rows.digest, chosen.comparison),
+        engine=Engine.here(ended.documents["baseline"]["facts"]["ort_version"]),
         comparison=chosen.comparison,
         gate=chosen.verdict,
     )
@@ -94,10 +90,6 @@ def _document(
         "outcome": certificate.outcome,
         "steps": ended.documents,
     }
-
-
-def _kinds(comparison: Comparison) -> dict[str, int]:
-    return {kind: errors.rows for kind, errors in comparison.by_kind.items()}
 
 
 def _decision(run: Run, ended: PipelineResult, certificate: Certificate, model: Path, folder: Path) -> dict[str, Any] | None:

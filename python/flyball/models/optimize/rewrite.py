@@ -9,31 +9,25 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from numpy.typing import NDArray
+from pydantic import Field
 
 from flyball.errors import FlyballError, MissingExtraError
+from flyball.models.equivalence.document import Document
 from flyball.models.optimize.work_folder import MAKING
 from flyball.native.models import model_files, scan_model
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
 
 _SECONDS_MAX = 1800.0
 _WORDS_MAX = 2000
 _GO_ON = "serve the original model, or try newer tools:  pip install -U onnx onnxruntime"
 
 
-class _Request(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Trim(_Request):
+class Trim(Document):
     """Keep only these outputs, free the row axis of every input and output, and name the graph.
 
     `columns` of the only input are kept and renumbered; its trees read no others.
@@ -45,7 +39,7 @@ class Trim(_Request):
     columns: list[int] | None = None
 
 
-class Graph(_Request):
+class Graph(Document):
     """ONNX Runtime's optimised graph of a level, saved; `rows` fixes the first axis of every input."""
 
     do: Literal["graph"] = "graph"
@@ -53,7 +47,7 @@ class Graph(_Request):
     rows: Annotated[int, Field(ge=1)] | None = None
 
 
-class StaticInt8(_Request):
+class StaticInt8(Document):
     """Weights and activations in 8 bits, with activation ranges from calibration rows.
 
     `reduce_range`: weights in 7 bits, for CPUs that sum two products in 16 bits, where 8-bit products saturate.
@@ -65,7 +59,7 @@ class StaticInt8(_Request):
     reduce_range: bool = False
 
 
-class DynamicInt8(_Request):
+class DynamicInt8(Document):
     """Weights in 8 bits; activations are scaled in each run, over all of its rows."""
 
     do: Literal["dynamic_int8"] = "dynamic_int8"

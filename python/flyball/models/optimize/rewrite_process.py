@@ -93,9 +93,7 @@ def _graph(how: dict[str, Any], source: Path, target: Path) -> None:
         onnx.save(model, source)
     options = onnxruntime.SessionOptions()
     levels = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = {"basic": levels.ORT_ENABLE_BASIC, "extended": levels.ORT_ENABLE_EXTENDED}[
-        how["level"]
-    ]
+    options.graph_optimization_level = getattr(levels, f"ORT_ENABLE_{how['level'].upper()}")
     options.optimized_model_filepath = str(target)
     options.log_severity_level = 3
     onnxruntime.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
@@ -124,10 +122,6 @@ def _static(how: dict[str, Any], source: Path, target: Path, calibration: Path) 
     from onnxruntime.quantization import CalibrationDataReader, CalibrationMethod, QuantFormat, QuantType, quantize_static
 
     CalibrationDataReader.register(_Rows)
-    methods = {
-        "minmax": CalibrationMethod.MinMax,
-        "percentile": CalibrationMethod.Percentile,
-    }
     prepared, scoring = _prepared(source, target)
     quantize_static(
         str(prepared),
@@ -139,7 +133,7 @@ def _static(how: dict[str, Any], source: Path, target: Path, calibration: Path) 
         reduce_range=how["reduce_range"],
         activation_type=QuantType.QUInt8,
         weight_type=QuantType.QInt8,
-        calibrate_method=methods[how["method"]],
+        calibrate_method=CalibrationMethod.MinMax if how["method"] == "minmax" else CalibrationMethod.Percentile,
     )
 
 

@@ -19,8 +19,9 @@ from flyball.client import TensorMetadata
 from flyball.decision.compile.columns import kinds
 from flyball.decision.score.files import field_value
 from flyball.errors import RefusedError
+from flyball.models.convert.table import arrays_of
 from flyball.native import decisions
-from flyball.rows.rows_file import Untyped, open_rows
+from flyball.rows.rows_file import Record, Untyped, open_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from flyball.decision.spec.spec import Spec
     from flyball.models.optimize.subject import Subject
     from flyball.native.model_documents import TensorSpec
-    from flyball.rows.rows_file import Record
 
     Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -179,8 +179,7 @@ def _numbers(path: Path, name: str, cells: Array) -> Array:
 
 def _from_arrays(path: Path, inputs: Sequence[str], labels: str | None, segments: str | None) -> Rows:
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
+        arrays = arrays_of(path)
     except (OSError, ValueError) as error:
         raise RefusedError(
             f"cannot read {path}: {error}", next_step="write it with  numpy.savez(path, INPUT=array)"

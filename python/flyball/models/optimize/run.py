@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from flyball.models.equivalence.document import Document
 from flyball.models.equivalence.gate import Bars
 
 if TYPE_CHECKING:
@@ -15,10 +16,8 @@ if TYPE_CHECKING:
     from flyball.models.optimize.work_folder import WorkFolder
 
 
-class Budget(BaseModel):
+class Budget(Document):
     """Limits for the served model. A limit that is not set is minimised."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     p99_ms: float | None = Field(default=None, gt=0)
     size_mb: float | None = Field(default=None, gt=0)

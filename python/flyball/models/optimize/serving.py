@@ -17,14 +17,13 @@ from flyball.bench.payloads import tensor_document
 from flyball.bench.process import Process, split_cpus
 from flyball.bench.run import first_answer, run_load
 from flyball.client import Client
-from flyball.native.load_documents import Arrivals, LoadPlan, Warmup
+from flyball.native.load_documents import Arrivals, LoadPlan, LoadResult, Warmup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from flyball.models.optimize.rows import Rows
-    from flyball.native.load_documents import LoadResult
 
 _PAYLOADS = 256
 _BINARY_BYTES = 4096  # larger rows are sent as binary tensors, as real clients do

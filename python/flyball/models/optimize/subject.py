@@ -5,23 +5,17 @@ Must not know the rows, nor what will be tried.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from flyball.decision.compile.score_thresholds import score_thresholds
 from flyball.decision.decision import Decision
 from flyball.decision.spec.models import Score
 from flyball.errors import RefusedError, UsageError
-from flyball.native.model_documents import scores
+from flyball.models.convert.folder import DECISION
+from flyball.native.model_documents import DeclaredTensor, scores
 from flyball.native.models import model_files
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from flyball.native.model_documents import DeclaredTensor
-
-DECISION = "decision.yaml"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,18 +10,16 @@ import fcntl
 import hashlib
 import json
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from flyball.documents.durable_file import making_folder, read_json, write_json
 from flyball.errors import FlyballError, LockedError, RefusedError
 from flyball.models.equivalence.certificate import CERTIFICATE
 from flyball.native.models import model_files
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _FORMAT = 1
 CHOSEN, CHOSEN_DECISION, REPORT, PAGE = "chosen.onnx", "chosen", "report.json", "report.html"

@@ -50,19 +50,16 @@ class _Profile:
 def advice_on(lines: Sequence[OperatorLine], between: float, *, rows: int, batching: Batching) -> list[Advice]:
     """All advice, the largest share of time first; `between`: the share in no operator."""
     found = _Profile(lines, between, rows, batching)
-    ranked = [advised for rule in _RULES if (advised := rule(found)) is not None]
+    ranked = [(share, advice) for rule, least in _RULES for share, advice in [rule(found)] if share >= least]
     ranked.sort(key=lambda one: -one[0])
-    if not ranked:
-        return [Advice("leave the model as it is", "no operator stands out, and all are close to this machine's floor")]
-    return [advice for _, advice in ranked]
+    nothing = Advice("leave the model as it is", "no operator stands out, and all are close to this machine's floor")
+    return [advice for _, advice in ranked] or [nothing]
 
 
-def _overhead(found: _Profile) -> tuple[float, Advice] | None:
+def _overhead(found: _Profile) -> tuple[float, Advice]:
     """Tiny operators, and the time between operators."""
     tiny = [line for line in found.lines if _is_tiny(line)]
     share = found.between + sum(line.share for line in tiny)
-    if share < _MOST:
-        return None
     if len(tiny) >= _MANY:
         do = f"fewer, larger operators: {_OPTIMIZE}, whose graph step fuses them and removes unused outputs"
         return share, Advice(do, f"{_percent(share)} of a run is overhead between {len(tiny)} tiny operators")
@@ -72,15 +69,13 @@ def _overhead(found: _Profile) -> tuple[float, Advice] | None:
     return share, Advice(f"several rows per request; requests cannot be batched, because {found.batching.reason}", why)
 
 
-def _dense(found: _Profile) -> tuple[float, Advice] | None:
+def _dense(found: _Profile) -> tuple[float, Advice]:
     """Float matrix products and convolutions."""
     lines = [line for line in found.lines if line.op in PRODUCTS | CONVOLUTIONS and not _has_eight_bits(line)]
     lines = [line for line in lines if line.floor_us is not None and not _is_tiny(line)]
     share = sum(line.share for line in lines)
-    if share < _MOST:
-        return None
     floor = sum(line.floor_us or 0.0 for line in lines)
-    times = max(1.0, sum(line.took_us for line in lines) / floor)
+    times = max(1.0, sum(line.took_us for line in lines) / floor) if floor else 1.0
     why = f"{_named(lines)}: {_percent(share)} of a run, {times:.1f}× the floor"
     if times > _AT_THE_FLOOR and found.rows == 1:
         do = f"more rows per run, or 8 bits: {_OPTIMIZE}; compare with  flyball explain-latency MODEL.onnx --rows 16"
@@ -92,13 +87,11 @@ def _dense(found: _Profile) -> tuple[float, Advice] | None:
     return share, Advice(do, f"{why}, spent on computing")
 
 
-def _lost_in_eight_bits(found: _Profile) -> tuple[float, Advice] | None:
+def _lost_in_eight_bits(found: _Profile) -> tuple[float, Advice]:
     """8-bit products and convolutions whose shapes do not fill the 8-bit instructions, such as few channels."""
     lines = [line for line in found.lines if line.op in PRODUCTS | CONVOLUTIONS and _has_eight_bits(line)]
     lines = [line for line in lines if line.share >= _WORTH_IT and (line.times_floor or 0.0) >= _LOST]
     share = sum(line.share for line in lines)
-    if share < _MOST:
-        return None
     nodes = ", ".join(f"{line.op} {line.node} {'→'.join(line.inputs[:1] + line.outputs[:1])}" for line in lines[:3])
     do = f"keep these in 32-bit floats when quantising, and compare: {nodes}"
     return share, Advice(
@@ -106,56 +99,49 @@ def _lost_in_eight_bits(found: _Profile) -> tuple[float, Advice] | None:
     )
 
 
-def _trees(found: _Profile) -> tuple[float, Advice] | None:
+def _trees(found: _Profile) -> tuple[float, Advice]:
     share = found.share(TREES)
-    if share < _MOST:
-        return None
     do = f"fewer or shallower trees; {_OPTIMIZE} names columns that no split uses"
     why = f"trees: {_percent(share)} of a run, walked node by node, which 8-bit weights do not shorten"
     return share, Advice(do, why)
 
 
-def _conversions(found: _Profile) -> tuple[float, Advice] | None:
+def _conversions(found: _Profile) -> tuple[float, Advice]:
     share = found.share(_CONVERSIONS)
-    if share < _WORTH_IT:
-        return None
     named = _named([line for line in found.lines if line.op in _CONVERSIONS])
     do = "export the model with inputs of the type and layout that it computes with, and without unused outputs"
     return share, Advice(do, f"{named}: {_percent(share)} of a run without computing anything")
 
 
-def _texts(found: _Profile) -> tuple[float, Advice] | None:
+def _texts(found: _Profile) -> tuple[float, Advice]:
     lines = [line for line in found.lines if any(shape.startswith("string") for shape in (*line.inputs, *line.outputs))]
     share = sum(line.share for line in lines)
-    if share < _WORTH_IT:
-        return None
     do = "let a decision's transforms turn text into numbers: flyball convert, or  flyball fit"
     return share, Advice(do, f"{_named(lines)}: {_percent(share)} of a run on texts, which are copied one by one")
 
 
-def _control(found: _Profile) -> tuple[float, Advice] | None:
+def _control(found: _Profile) -> tuple[float, Advice]:
     """A loop and the operators in its body."""
     around = [line for line in found.lines if line.op in CONTROL]
     share = sum(line.share for line in found.lines if line.op in CONTROL or line.calls > 1)
-    if not around or share < _MOST:
-        return None
-    turns = max(line.calls for line in found.lines)
+    turns = max((line.calls for line in found.lines), default=0)
     turned = f"{turns} iteration{'s' * (turns != 1)}"
     do = "export the model without the loop: unrolled, or with one operator over all steps"
-    return share, Advice(do, f"{_named(around)} and its body: {_percent(share)} of a run, in {turned}")
+    why = f"{_named(around)} and its body: {_percent(share)} of a run, in {turned}"
+    return share if around else 0.0, Advice(do, why)
 
 
-def _scaled(found: _Profile) -> tuple[float, Advice] | None:
+def _scaled(found: _Profile) -> tuple[float, Advice]:
     share = found.share(_SCALED_BY_THE_BATCH)
-    if share < _WORTH_IT:
-        return None
     do = f"static 8 bits, with scales computed once from calibration rows: {_OPTIMIZE}"
     return share, Advice(do, f"dynamic 8-bit operators: {_percent(share)} of a run; they compute scales in each run")
 
 
-_RULES: tuple[Callable[[_Profile], tuple[float, Advice] | None], ...] = (
-    _overhead, _dense, _lost_in_eight_bits, _trees, _conversions, _texts, _control, _scaled,
-)  # fmt: skip
+# Each rule, and the share of a run from which its advice is given.
+_RULES: tuple[tuple[Callable[[_Profile], tuple[float, Advice]], float], ...] = (
+    *((rule, _MOST) for rule in (_overhead, _dense, _lost_in_eight_bits, _trees, _control)),
+    *((rule, _WORTH_IT) for rule in (_conversions, _texts, _scaled)),
+)
 
 
 def _has_eight_bits(line: OperatorLine) -> bool:

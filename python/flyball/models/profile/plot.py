@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from flyball.bench.report.drawing import ALARM, SOFT, drawing, latency_ticks, legend, look, new_figure, png, subscribe, svg
 from flyball.bench.table import latency
 from flyball.errors import UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from flyball.models.profile.explanation import Explanation
+from flyball.models.profile.explanation import Explanation
 
 _BAR_IN = 0.36
 _NAME_CHARACTERS_MAX = 36

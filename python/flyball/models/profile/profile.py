@@ -7,14 +7,13 @@ so that a run's operators never add up to more than the run. Must not know what 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from flyball.errors import RefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 BYTES_MAX = 256 * 1024 * 1024
 _KERNEL = "_kernel_time"
@@ -31,10 +30,7 @@ class Shaped:
     @property
     def elements(self) -> int:
         """The number of elements."""
-        count = 1
-        for size in self.shape:
-            count *= size
-        return count
+        return math.prod(self.shape)
 
     def __str__(self) -> str:
         return f"{self.kind}[{'×'.join(str(size) for size in self.shape)}]"

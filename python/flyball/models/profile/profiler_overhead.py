@@ -5,19 +5,16 @@ Measured on a generated chain of trivial operators, run with and without the pro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import mean
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from flyball.models.profile.profile import read_profile
 from flyball.native.model_runs import Model
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 RESOLUTION_US = 0.5  # the profile counts whole µs: a shorter time may be 0
 _CHAIN = 64

@@ -1,1 +1,1 @@
-"""The eleven steps, one file each, in the order of `flyball.models.optimize.all_steps`."""
+"""The eleven steps, in the order of `flyball.models.optimize.all_steps`."""

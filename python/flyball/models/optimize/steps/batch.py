@@ -5,7 +5,7 @@ Candidates take turns, so that noise hits all of them; medians over the rounds c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from itertools import product
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -29,51 +29,35 @@ _GAIN = 0.95  # a larger batch must reduce the time per row to this share
 _INLINE_US = 1000.0  # a longer run would delay the core's other requests
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Times of all candidates that load, including refused ones."""
-
-    run_of: Run
-    name: str = "batch"
-
-    def settings(self) -> dict[str, Any]:
-        """The batch sizes and the number of rounds."""
-        return {"rows": _ROWS, "rounds": _ROUNDS, "round_s": self._round_s}
-
-    @property
-    def _round_s(self) -> float:
-        return self.run_of.seconds * _ROUND
-
-    def run(self, results: StepResults, progress: Progress) -> dict[str, Any]:
-        """Measure all candidates in turn."""
-        candidates = [one for one in candidates_of(results) if one.failed is None]
-        models = {one.name: Model(self.run_of.work.models / str(one.file)) for one in candidates}
-        step = progress.begin("batch", float(_ROUNDS * len(_ROWS)))
-        figures: dict[str, dict[int, list[dict[str, float]]]] = {name: {} for name in models}
-        random = np.random.default_rng(8)
-        given = self.run_of.rows.narrowed(results.of("export")["columns"])
-        for done, (rows, _) in enumerate((rows, turn) for rows in _ROWS for turn in range(_ROUNDS)):
-            step.update(float(done), f"{rows} row{'s' * (rows > 1)} per run")
-            inputs = given.some(random.integers(0, given.count, rows).tolist())
-            for one in candidates:
-                if rows > 1 and not one.batching:
-                    continue
-                measured_now = models[one.name].measure(
-                    inputs, runs=_runs(models[one.name], inputs, self._round_s), warm_runs=3
-                )
-                figures[one.name].setdefault(rows, []).append(measured_now.model_dump())
-        measured = {one.name: _settled(figures[one.name]) for one in candidates}
-        step.end(", ".join(f"{name} {figures['1']['p50_us']:.0f} µs" for name, figures in measured.items()))
-        return {"figures": measured, "rows_max": {name: rows_max(figures) for name, figures in measured.items()}}
+def batch_settings(run: Run) -> dict[str, Any]:
+    """The batch sizes and the rounds."""
+    return {"rows": _ROWS, "rounds": _ROUNDS, "round_s": run.seconds * _ROUND}
 
 
-def candidates_of(results: StepResults) -> list[Candidate]:
-    """All candidates, in the order in which they were made."""
-    return candidates_in(results.documents)
+def batch(run: Run, results: StepResults, progress: Progress) -> dict[str, Any]:
+    """Measure all candidates that load in turn, including refused ones."""
+    candidates = [one for one in candidates_in(results.documents) if one.failed is None]
+    models = {one.name: Model(run.work.models / str(one.file)) for one in candidates}
+    step = progress.begin("batch", float(_ROUNDS * len(_ROWS)))
+    figures: dict[str, dict[int, list[dict[str, float]]]] = {name: {} for name in models}
+    random = np.random.default_rng(8)
+    given = run.rows.narrowed(results.of("export")["columns"])
+    for done, (rows, _) in enumerate(product(_ROWS, range(_ROUNDS))):
+        step.update(float(done), f"{rows} row{'s' * (rows > 1)} per run")
+        inputs = given.some(random.integers(0, given.count, rows).tolist())
+        for one in candidates:
+            if rows > 1 and not one.batching:
+                continue
+            runs = _runs(models[one.name], inputs, run.seconds * _ROUND)
+            measured_now = models[one.name].measure(inputs, runs=runs, warm_runs=3)
+            figures[one.name].setdefault(rows, []).append(measured_now.model_dump())
+    measured = {one.name: _settled(figures[one.name]) for one in candidates}
+    step.end(", ".join(f"{name} {figures['1']['p50_us']:.0f} µs" for name, figures in measured.items()))
+    return {"figures": measured, "rows_max": {name: rows_max(figures) for name, figures in measured.items()}}
 
 
 def candidates_in(documents: Mapping[str, dict[str, Any]]) -> list[Candidate]:
-    """All candidates from the documents of all steps."""
+    """All candidates from the documents of the steps, in the order in which they were made."""
     made = [*documents["graph"]["candidates"], *documents["quantise"]["candidates"]]
     return [Candidate.model_validate(one) for one in made]
 

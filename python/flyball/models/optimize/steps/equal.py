@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flyball.errors import FlyballError
 from flyball.models.optimize.answers import counted, table_of
 from flyball.models.optimize.candidate import compared
-from flyball.models.optimize.comparison_rows import ROWS_MIN
+from flyball.models.optimize.original import Original
 from flyball.models.optimize.rows import narrowed
 from flyball.models.optimize.steps.export import EXPORTED
 from flyball.native.model_runs import Model
@@ -16,7 +15,6 @@ from flyball.native.model_runs import Model
 if TYPE_CHECKING:
     from flyball.bench.progress import Progress
     from flyball.models.equivalence.comparison import Comparison
-    from flyball.models.optimize.original import Original
     from flyball.models.optimize.pipeline import StepResults
 
 _SHOWN = 5
@@ -29,29 +27,18 @@ class NotEqualError(FlyballError):
     exit_code = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Equal:
-    """Ends the run if they differ: all later steps build on the exported model."""
-
-    original: Original
-    name: str = "equal"
-
-    def settings(self) -> dict[str, Any]:
-        """The number of rows, and the bound."""
-        return {"rows": ROWS_MIN, "bound": self.original.run.bound}
-
-    def run(self, results: StepResults, progress: Progress) -> dict[str, Any]:
-        """Compare both models."""
-        run, columns = self.original.run, results.of("export")["columns"]
-        step = progress.begin("equal", 2.0)
-        inputs, _ = self.original.comparison_rows.inputs, self.original.answers
-        step.update(1.0, "original answered")
-        table = table_of(Model(run.work.models / EXPORTED), run.subject.output, narrowed(inputs, columns))
-        figures = compared(self.original, counted(table, run.subject.element), self.original.comparison_rows.kinds)
-        if not figures.equal:
-            raise _not_equal(figures, inputs)
-        step.end(f"{figures.all.rows:,} rows, at most {figures.all.max_abs:.3g} apart")
-        return figures.model_dump()
+def equal(original: Original, results: StepResults, progress: Progress) -> dict[str, Any]:
+    """Compare both models. A difference ends the run: all later steps build on the exported model."""
+    run, columns = original.run, results.of("export")["columns"]
+    step = progress.begin("equal", 2.0)
+    inputs, _ = original.comparison_rows.inputs, original.answers
+    step.update(1.0, "original answered")
+    table = table_of(Model(run.work.models / EXPORTED), run.subject.output, narrowed(inputs, columns))
+    figures = compared(original, counted(table, run.subject.element), original.comparison_rows.kinds)
+    if not figures.equal:
+        raise _not_equal(figures, inputs)
+    step.end(f"{figures.all.rows:,} rows, at most {figures.all.max_abs:.3g} apart")
+    return figures.model_dump()
 
 
 def _not_equal(figures: Comparison, inputs: dict[str, Any]) -> NotEqualError:

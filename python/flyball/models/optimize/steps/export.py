@@ -5,7 +5,6 @@ Columns are removed only from a decision's model: a decision adapts, but callers
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flyball.models.optimize.chosen_decision import columns_explained
@@ -21,42 +20,26 @@ if TYPE_CHECKING:
 EXPORTED = "float32.onnx"
 
 
-@dataclass(frozen=True, slots=True)
-class Export:
-    """Writes float32.onnx, the source of every candidate."""
+def export(run: Run, results: StepResults, progress: Progress) -> dict[str, Any]:
+    """Write float32.onnx, the source of every candidate."""
+    subject, target = run.subject, run.work.models / EXPORTED
+    step = progress.begin("export", 1.0)
+    before = [one.name for one in model_files(subject.model).outputs]
+    columns = _columns(run)
+    request = Trim(outputs=[subject.output], name=subject.name, columns=columns)
+    results.models[EXPORTED] = rewrite(request, subject.model, target)
+    outputs = [name for name in before if name != subject.output]
+    cut = [] if columns is None else [name for index, name in enumerate(run.rows.names) if index not in columns]
+    step.end(f"without {', '.join(outputs + cut)}" if outputs or cut else "unchanged")
+    digest = results.models[EXPORTED]
+    return {"model": EXPORTED, "digest": digest, "outputs_cut": outputs, "columns": columns, "columns_cut": cut}
 
-    run_of: Run
-    name: str = "export"
 
-    def settings(self) -> dict[str, Any]:
-        """The kept output; columns follow from the model."""
-        return {"output": self.run_of.subject.output}
-
-    def run(self, results: StepResults, progress: Progress) -> dict[str, Any]:
-        """Trim the model."""
-        subject, work = self.run_of.subject, self.run_of.work
-        step = progress.begin("export", 1.0)
-        before = [one.name for one in model_files(subject.model).outputs]
-        columns = self._columns()
-        request = Trim(outputs=[subject.output], name=subject.name, columns=columns)
-        results.models[EXPORTED] = rewrite(request, subject.model, work.models / EXPORTED)
-        outputs = [name for name in before if name != subject.output]
-        names = self.run_of.rows.names
-        cut = [] if columns is None else [name for index, name in enumerate(names) if index not in columns]
-        step.end(f"without {', '.join(outputs + cut)}" if outputs or cut else "unchanged")
-        return {
-            "model": EXPORTED,
-            "digest": results.models[EXPORTED],
-            "outputs_cut": outputs,
-            "columns": columns,
-            "columns_cut": cut,
-        }
-
-    def _columns(self) -> list[int] | None:
-        """The columns that the model or its explanation uses; None if all are used or none can be removed."""
-        subject, width = self.run_of.subject, self.run_of.rows.width
-        used = None if subject.decision is None else columns_used(subject.model)
-        if subject.decision is None or used is None:
-            return None
-        kept = sorted((used | columns_explained(subject.decision)) or {0})
-        return kept if len(kept) < width else None
+def _columns(run: Run) -> list[int] | None:
+    """The columns that the model or its explanation uses; None if all are used or none can be removed."""
+    decision = run.subject.decision
+    used = None if decision is None else columns_used(run.subject.model)
+    if decision is None or used is None:
+        return None
+    kept = sorted((used | columns_explained(decision)) or {0})
+    return kept if len(kept) < run.rows.width else None

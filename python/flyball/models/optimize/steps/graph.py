@@ -5,12 +5,11 @@ The engine optimises at load anyway, so these mainly gain load time; fixed shape
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flyball.errors import ModelRefusedError, ServerFaultError
 from flyball.models.optimize.candidate import Candidate, evaluate_candidate
-from flyball.models.optimize.rewrite import Graph, RewriteRefusedError, rewrite
+from flyball.models.optimize.rewrite import Graph, Rewrite, RewriteRefusedError, rewrite
 from flyball.models.optimize.steps.export import EXPORTED
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from flyball.bench.progress import Progress
     from flyball.models.optimize.original import Original
     from flyball.models.optimize.pipeline import StepResults
-    from flyball.models.optimize.rewrite import Rewrite
 
 _VARIANTS: dict[str, tuple[str, Rewrite | None]] = {
     "float32": ("as exported", None),
@@ -29,27 +27,21 @@ _VARIANTS: dict[str, tuple[str, Rewrite | None]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Graphs:
-    """One candidate per graph variant."""
+def graph_settings(original: Original) -> dict[str, Any]:
+    """The variants, and the criteria."""
+    return {"variants": list(_VARIANTS), **criteria(original)}
 
-    original: Original
-    name: str = "graph"
 
-    def settings(self) -> dict[str, Any]:
-        """The variants, and the criteria."""
-        return {"variants": list(_VARIANTS), **criteria(self.original)}
-
-    def run(self, results: StepResults, progress: Progress) -> dict[str, Any]:
-        """Make and evaluate each candidate."""
-        step = progress.begin("graph", float(len(_VARIANTS)))
-        _ = self.original.labels  # labels that do not fit the answers end the run here, before any evaluation
-        made = []
-        for done, (name, (how, request)) in enumerate(_VARIANTS.items()):
-            step.update(float(done), name)
-            made.append(attempt(self.original, results, name, how=how, request=request))
-        step.end(f"{sum(one.accepted for one in made)} of {len(made)} accepted")
-        return {"candidates": [one.model_dump() for one in made]}
+def graphs(original: Original, results: StepResults, progress: Progress) -> dict[str, Any]:
+    """Make and evaluate one candidate per graph variant."""
+    step = progress.begin("graph", float(len(_VARIANTS)))
+    _ = original.labels  # labels that do not fit the answers end the run here, before any evaluation
+    made = []
+    for done, (name, (how, request)) in enumerate(_VARIANTS.items()):
+        step.update(float(done), name)
+        made.append(attempt(original, results, name, how=how, request=request))
+    step.end(f"{sum(one.accepted for one in made)} of {len(made)} accepted")
+    return {"candidates": [one.model_dump() for one in made]}
 
 
 def criteria(original: Original) -> dict[str, Any]:

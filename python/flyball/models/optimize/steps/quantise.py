@@ -7,7 +7,6 @@ candidate is served without batching or not at all. Tree ensembles only compare,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,36 +44,30 @@ _VARIANTS: dict[str, tuple[str, StaticInt8 | DynamicInt8]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Quantise:
-    """One candidate per quantisation variant, if the model can be quantised."""
+def quantise_settings(original: Original) -> dict[str, Any]:
+    """The variants, the number of rows, and the criteria."""
+    calibration = {"rows": _CALIBRATION_ROWS, "share": _CALIBRATION_SHARE}
+    return {"variants": list(_VARIANTS), "calibration": calibration, **criteria(original)}
 
-    original: Original
-    name: str = "quantise"
 
-    def settings(self) -> dict[str, Any]:
-        """The variants, the number of rows, and the criteria."""
-        calibration = {"rows": _CALIBRATION_ROWS, "share": _CALIBRATION_SHARE}
-        return {"variants": list(_VARIANTS), "calibration": calibration, **criteria(self.original)}
-
-    def run(self, results: StepResults, progress: Progress) -> dict[str, Any]:
-        """Make and evaluate each candidate."""
-        run = self.original.run
-        step = progress.begin("quantise", float(len(_VARIANTS)))
-        used = operators_of(run.work.models / EXPORTED)
-        if not any(op in used for op in _QUANTISABLE):
-            why = f"nothing to quantise: none of its operators ({', '.join(used)}) multiplies a weight matrix"
-            step.end("nothing to quantise")
-            return {"candidates": [], "does_nothing": why}
-        calibration = run.rows.narrowed(results.of("export")["columns"]).some(calibration_indices(run.rows))
-        static: dict[str, Any] = {"calibration": calibration, "held_out": held_out_of(self.original)}
-        made = []
-        for done, (name, (how, request)) in enumerate(variants_on(runtime_fingerprint()).items()):
-            step.update(float(done), name)
-            one = attempt(self.original, results, name, how=how, request=request, **({} if name == _DYNAMIC else static))
-            made.append(unbatched(one) if name == _DYNAMIC else one)
-        step.end(f"{sum(one.accepted for one in made)} of {len(made)} accepted")
-        return {"candidates": [one.model_dump() for one in made], "does_nothing": None}
+def quantise(original: Original, results: StepResults, progress: Progress) -> dict[str, Any]:
+    """Make and evaluate one candidate per quantisation variant, if the model can be quantised."""
+    run = original.run
+    step = progress.begin("quantise", float(len(_VARIANTS)))
+    used = operators_of(run.work.models / EXPORTED)
+    if not any(op in used for op in _QUANTISABLE):
+        why = f"nothing to quantise: none of its operators ({', '.join(used)}) multiplies a weight matrix"
+        step.end("nothing to quantise")
+        return {"candidates": [], "does_nothing": why}
+    calibration = run.rows.narrowed(results.of("export")["columns"]).some(calibration_indices(run.rows))
+    static: dict[str, Any] = {"calibration": calibration, "held_out": held_out_of(original)}
+    made = []
+    for done, (name, (how, request)) in enumerate(variants_on(runtime_fingerprint()).items()):
+        step.update(float(done), name)
+        one = attempt(original, results, name, how=how, request=request, **({} if name == _DYNAMIC else static))
+        made.append(unbatched(one) if name == _DYNAMIC else one)
+    step.end(f"{sum(one.accepted for one in made)} of {len(made)} accepted")
+    return {"candidates": [one.model_dump() for one in made], "does_nothing": None}
 
 
 def variants_on(machine: Mapping[str, Any]) -> dict[str, tuple[str, StaticInt8 | DynamicInt8]]:

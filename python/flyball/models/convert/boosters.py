@@ -1,19 +1,22 @@
-"""Encodes a booster's categorical columns: each category becomes its position in the list.
+"""The common part of LightGBM's and XGBoost's boosters: codes of categories, the model's parts, the score.
 
 Must not know which booster it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from flyball.errors import InvalidInputError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from flyball.models.convert.table import Table
+from flyball.models import attribution
+from flyball.models.convert.optional_packages import versions
+from flyball.models.convert.parts import Parts
+from flyball.models.convert.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,41 @@ def coded(
         coding.transforms.append({"op": "ordinal", "of": [name], "values": [values], "unknown": other})
         coding.columns.append(column)
     return coding
+
+
+def booster_parts(
+    booster: Any,
+    kind: str,
+    model: tuple[bytes, str, list[str]],
+    fields: dict[str, str],
+    coding: Coding,
+    *,
+    element: int,
+    notes: Sequence[str] = (),
+) -> Parts:
+    """The parts of a booster; `model` is its ONNX, the name of its answer output, and the outputs removed."""
+    content, output, cut = model
+    return Parts(
+        kind=kind,
+        model=content,
+        fields=fields,
+        columns=list(fields),
+        score=f"{output}[{element}]",
+        probability=output == "probabilities",
+        transforms=coding.transforms,
+        categories=coding.values,
+        trees=attribution.trees_sidecar(booster, element=element),
+        cut=cut,
+        notes=list(notes),
+        packages=versions(kind, "onnxmltools", "onnx"),
+    )
+
+
+def score_of(answers: NDArray[np.float64], element: int, *, binary: bool) -> NDArray[np.float64]:
+    """The score of each row; a binary booster returns only the second class's probability."""
+    if answers.ndim == 2:
+        return answers[:, element]
+    return 1.0 - answers if binary and element == 0 else answers
 
 
 def _text(column: str, value: Any) -> str:
