@@ -36,6 +36,7 @@ class Load:
     rate_per_s: float | None
     repeats: int
     seconds: float
+    rows: Path | None = None
 
 
 def compare_live(sides: tuple[str, str], load: Load, path: Path, command: list[str], progress: Progress) -> Comparison:
@@ -53,7 +54,7 @@ def compare_live(sides: tuple[str, str], load: Load, path: Path, command: list[s
         plan = LoadPlan(
             url=found[0][0].url,
             model=requests[0].name,
-            protocol=load.protocol,
+            protocol="json" if load.protocol == "decision" else load.protocol,
             connections=load.connections,
             arrivals=Arrivals(kind="poisson", rate_per_s=load.rate_per_s, seed=1)
             if load.rate_per_s
@@ -69,29 +70,40 @@ def compare_live(sides: tuple[str, str], load: Load, path: Path, command: list[s
 
 def gate_live(contract: Contract, url: str, path: Path, command: list[str], progress: Progress) -> Verdict:
     """Test the server at `url` against a contract."""
-    subject, measured = elsewhere(url, contract.model)
-    if contract.protocol == "decision":
-        payloads = payloads_for_decision(contract.payloads)
-        subject = replace(subject, path=f"/v1/decisions/{contract.model}")
-    else:
-        payloads = payloads_for_server(contract.payloads, url, contract.model)
-    requests = Requests(contract.model, None, payloads, contract.payloads)
+    subject, measured, requests = _at_url(url, contract.model, contract.protocol, contract.payloads)
     cores = Cores(None, None)
-    with Measurement(new_record(command, requests, cores, contract=contract), path, payloads) as measurement:
+    with Measurement(new_record(command, requests, cores, contract=contract), path, requests.payloads) as measurement:
         measurement.add_subject(measured)
         measure_surroundings(measurement, requests, cores, progress, contract.window_s)
         return measure_contract(contract, measurement, subject, cores.generator, progress)
 
 
+def _at_url(
+    url: str, name: str, protocol: str, source: PayloadSource, label: str | None = None
+) -> tuple[Subject, SubjectRecord, Requests]:
+    """A running server, with requests for its model or decision."""
+    subject, measured = elsewhere(url, name, label=label)
+    if protocol == "decision":
+        payloads = payloads_for_decision(source)
+        subject = replace(subject, path=f"/v1/decisions/{name}")
+    else:
+        payloads = payloads_for_server(source, url, name)
+    return subject, measured, Requests(name, None, payloads, source)
+
+
 def _side(stack: ExitStack, letter: str, side: str, load: Load, cores: Cores) -> tuple[Subject, SubjectRecord, Requests]:
     """Start or find one side, and wait until it answers."""
-    source = PayloadSource()
+    if (load.protocol == "decision") != (load.rows is not None):
+        raise UsageError(
+            "--rows and --protocol decision are used together", next_step="add:  --protocol decision --rows FILE"
+        )
+    source = PayloadSource(source="file", file=str(load.rows)) if load.rows else PayloadSource()
     if "://" in side:
         if load.model is None:
             raise UsageError("--model is required with a URL", next_step="name it:  --model NAME")
-        subject, measured = elsewhere(side, load.model, label=f"{letter} ({side})")
-        payloads = payloads_for_server(source, side, load.model)
-        return subject, measured, Requests(load.model, None, payloads, source)
+        return _at_url(side, load.model, load.protocol, source, label=f"{letter} ({side})")
+    if load.rows:
+        raise UsageError("--protocol decision requires URLs", next_step="serve the decision:  flyball serve --decision FILE")
     name, _, given = side.rpartition("=")
     del name  # both sides serve under one name, so that one plan fits both
     model = Path(given)

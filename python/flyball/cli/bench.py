@@ -90,8 +90,9 @@ def run(
 def compare(
     a: Annotated[str, argument("A record (.json), a URL, or a model ([NAME=]PATH).", metavar="A")],
     b: Annotated[str, argument("What to compare with A; of the same kind.", metavar="B")],
-    model: Annotated[str | None, option("The model's name, if A and B are URLs.")] = None,
-    protocol: Annotated[str, option("http, http-binary or grpc.")] = "http",
+    model: Annotated[str | None, option("The model's or decision's name, if A and B are URLs.")] = None,
+    protocol: Annotated[str, option("http, http-binary, grpc or decision.")] = "http",
+    rows: Annotated[Path | None, option("A decision's rows, with --protocol decision: JSON Lines or Parquet.")] = None,
     connections: Annotated[int, option("Number of connections.", min=1, max=10_000)] = 16,
     rate: Annotated[float | None, option("Open loop at this rate per second; by default a closed loop.", min=1)] = None,
     repeats: Annotated[int, option("Number of window pairs.", min=5, max=100)] = 10,
@@ -117,7 +118,7 @@ def compare(
         )
     else:
         path = _new_file(out_folder, "compare")
-        load = Load(model, protocol, connections, rate, repeats, seconds)
+        load = Load(model, protocol, connections, rate, repeats, seconds, rows)
         with _reported(path, as_json, quiet=True), progress_on(console(stderr=as_json)) as progress:
             found = compare_live((a, b), load, path, _command(), progress)
         caveats = []
