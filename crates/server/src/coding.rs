@@ -23,11 +23,11 @@ pub(crate) async fn inflated(
         Err(plain) => return Ok(plain),
     };
     if length <= ON_LANE_BYTES_MAX && inflater.work(ON_LANE_BYTES_MAX)? {
-        part.grow_to(length + inflater.len())?;
+        part.grow_to(length + inflater.inflated())?;
         return Ok(inflater.finish());
     }
     loop {
-        part.grow_to(length + inflater.len() + STEP_BYTES.min(bytes_max))?;
+        part.grow_to(length + inflater.inflated() + STEP_BYTES.min(bytes_max))?;
         let step = off_lane(move || {
             let done = inflater.work(STEP_BYTES);
             (inflater, done)

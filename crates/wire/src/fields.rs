@@ -7,6 +7,10 @@ use flyball_core::Fault;
 use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
 use std::fmt::Display;
 
+// Field numbers of a map's entry.
+const ENTRY_KEY: u32 = 1;
+const ENTRY_VALUE: u32 = 2;
+
 pub(crate) fn malformed(what: impl Display) -> Fault {
     Fault::malformed(format!("the message does not decode: {what}"))
 }
@@ -71,6 +75,28 @@ impl Iterator for Varints<'_> {
         }
         self.packed.has_remaining().then(|| decode_varint(&mut self.packed).map_err(malformed))
     }
+}
+
+/// An entry of a map: its key, and its value, a oneof whose last field counts.
+pub(crate) fn map_entry<'m, T>(
+    message: &'m [u8],
+    unset: T,
+    choose: impl Fn(&Field<'m>, T) -> Result<T, Fault>,
+) -> Result<(&'m str, T), Fault> {
+    let (mut key, mut value) = ("", unset);
+    for field in Fields::of(message) {
+        let field = field?;
+        match field.tag {
+            ENTRY_KEY => key = field.text()?,
+            ENTRY_VALUE => {
+                for choice in Fields::of(field.bytes()?) {
+                    value = choose(&choice?, value)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok((key, value))
 }
 
 /// Ends after the first malformed field.

@@ -2,10 +2,11 @@
 
 use crate::proto::inference::model_metadata_response::TensorMetadata as TensorMetadataMessage;
 use crate::proto::inference::{ModelMetadataResponse, ServerMetadataResponse};
-use crate::v2::error_body;
+pub use crate::v2::error_body as error_json;
 use bytes::Bytes;
 use flyball_core::TensorSpec;
 use serde::{Deserialize, Serialize};
+use serde_json::json as object;
 
 /// The platform string that V2 clients know for ONNX models on ONNX Runtime.
 pub const PLATFORM: &str = "onnxruntime_onnx";
@@ -103,40 +104,19 @@ impl ModelMetadata {
     }
 }
 
-#[derive(Serialize)]
-struct Live {
-    live: bool,
-}
-
-#[derive(Serialize)]
-struct Ready {
-    ready: bool,
-}
-
-#[derive(Serialize)]
-struct ModelReady<'n> {
-    name: &'n str,
-    ready: bool,
-}
-
 /// The body of `/v2/health/live`.
 pub fn live_json(live: bool) -> Bytes {
-    json(&Live { live })
+    json(&object!({ "live": live }))
 }
 
 /// The body of `/v2/health/ready`.
 pub fn ready_json(ready: bool) -> Bytes {
-    json(&Ready { ready })
+    json(&object!({ "ready": ready }))
 }
 
 /// The body of `/v2/models/{name}/ready`.
 pub fn model_ready_json(name: &str, ready: bool) -> Bytes {
-    json(&ModelReady { name, ready })
-}
-
-/// `{"error": text}`, the body of every error.
-pub fn error_json(text: &str) -> Bytes {
-    error_body(text)
+    json(&object!({ "name": name, "ready": ready }))
 }
 
 fn tensor_message(spec: &TensorSpec) -> TensorMetadataMessage {

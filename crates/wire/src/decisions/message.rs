@@ -15,10 +15,7 @@ pub(super) fn write(decisions: &Decisions, out: &mut BytesMut) -> Result<(), Fau
         // For a single row, its fault is the call's status.
         only(decisions)?;
     }
-    frame::write(out, |out| write_response(decisions, out)).ok_or_else(|| {
-        let text = "the response is larger than a gRPC message can be";
-        Fault::new(FaultKind::AnswerNotRepresentable, Stage::Respond, text)
-    })
+    frame::write(out, |out| write_response(decisions, out))
 }
 
 fn write_response(decisions: &Decisions, out: &mut BytesMut) {

@@ -5,7 +5,7 @@ use crate::frame;
 use crate::proto::inference::InferParameter;
 use crate::proto::inference::infer_parameter::ParameterChoice;
 use bytes::{BufMut, BytesMut};
-use flyball_core::{Answer, Fault, FaultKind, OutputSlot, Stage, Tensor};
+use flyball_core::{Answer, Fault, OutputSlot, Tensor};
 use prost::Message;
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, int64, key_len};
 
@@ -46,10 +46,6 @@ pub(super) fn write(answer: &Answer<'_>, out: &mut BytesMut) -> Result<(), Fault
                 binary::write(&tensor.data, out);
             }
         }
-    })
-    .ok_or_else(|| {
-        let text = "the answer is larger than a gRPC message can be";
-        Fault::new(FaultKind::AnswerNotRepresentable, Stage::Respond, text)
     })
 }
 
