@@ -132,12 +132,6 @@ impl Erasure {
     }
 }
 
-impl Erased {
-    pub fn to_json(&self) -> Bytes {
-        json(self)
-    }
-}
-
 impl HoldOrder {
     pub fn from_json(body: &[u8]) -> Result<HoldOrder, Fault> {
         const FORM: &str = "a hold, {\"name\", \"by\", \"why\", \"decision\"?, \"from\"?, \"to\"?}";
@@ -198,12 +192,6 @@ pub struct JournalFacts {
     pub segment: u64,
     /// The last signed note, as stored.
     pub checkpoint: Option<String>,
-}
-
-impl JournalFacts {
-    pub fn to_json(&self) -> Bytes {
-        json(self)
-    }
 }
 
 #[cfg(test)]

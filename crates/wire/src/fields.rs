@@ -1,10 +1,12 @@
-//! Iterates over the fields of a protobuf message as slices.
+//! Iterates over the fields of a protobuf message as slices, and writes fields.
 //!
 //! Decodes only what is requested and copies nothing. Knows the wire format and no message.
 
-use bytes::Buf;
+use bytes::{Buf, BufMut, BytesMut};
 use flyball_core::Fault;
-use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use prost::encoding::{
+    DecodeContext, WireType, decode_key, decode_varint, encode_key, encode_varint, skip_field,
+};
 use std::fmt::Display;
 
 // Field numbers of a map's entry.
@@ -152,5 +154,23 @@ impl<'m> Iterator for Fields<'m> {
             self.0 = &[];
         }
         Some(field)
+    }
+}
+
+/// The header of a length-delimited field.
+pub(crate) fn put_length(tag: u32, length: usize, out: &mut BytesMut) {
+    encode_key(tag, WireType::LengthDelimited, out);
+    encode_varint(length as u64, out);
+}
+
+pub(crate) fn put_bytes(tag: u32, bytes: &[u8], out: &mut BytesMut) {
+    put_length(tag, bytes.len(), out);
+    out.put_slice(bytes);
+}
+
+/// Omits an empty text.
+pub(crate) fn put_text(tag: u32, text: &str, out: &mut BytesMut) {
+    if !text.is_empty() {
+        put_bytes(tag, text.as_bytes(), out);
     }
 }

@@ -49,10 +49,6 @@ impl ServerMetadata {
         }
     }
 
-    pub fn to_json(&self) -> Bytes {
-        json(self)
-    }
-
     pub fn to_message(&self) -> ServerMetadataResponse {
         ServerMetadataResponse {
             name: self.name.clone(),
@@ -86,10 +82,6 @@ impl ModelMetadata {
             inputs: inputs.to_vec(),
             outputs: outputs.to_vec(),
         }
-    }
-
-    pub fn to_json(&self) -> Bytes {
-        json(self)
     }
 
     pub fn to_message(&self) -> ModelMetadataResponse {
@@ -127,7 +119,8 @@ fn tensor_message(spec: &TensorSpec) -> TensorMetadataMessage {
     }
 }
 
-pub(crate) fn json(value: &impl Serialize) -> Bytes {
+/// A response body in JSON.
+pub fn json(value: &impl Serialize) -> Bytes {
     serde_json::to_vec(value).expect("strings, numbers and lists of them are always JSON").into()
 }
 
@@ -146,14 +139,14 @@ mod tests {
             (model_ready_json("fraud", true), r#"{"name":"fraud","ready":true}"#),
             (error_json("no \"x\""), r#"{"error":"no \"x\""}"#),
             (
-                ServerMetadata::new("flyball", "0.1.0", Allowed::default()).to_json(),
+                json(&ServerMetadata::new("flyball", "0.1.0", Allowed::default())),
                 concat!(
                     r#"{"name":"flyball","version":"0.1.0","extensions":["binary_tensor_data","classification","#,
                     r#""parameters","schedule_policy","statistics","model_configuration","model_repository"]}"#
                 ),
             ),
             (
-                model.to_json(),
+                json(&model),
                 concat!(
                     r#"{"name":"fraud","versions":["1"],"platform":"onnxruntime_onnx","#,
                     r#""inputs":[{"name":"x","datatype":"FP32","shape":[-1,30]}],"outputs":[]}"#

@@ -50,10 +50,6 @@ pub struct FieldFacts {
 }
 
 impl DecisionFacts {
-    pub fn to_json(&self) -> Bytes {
-        json(self)
-    }
-
     /// All of them, in the given order.
     pub fn list_json(all: &[DecisionFacts]) -> Bytes {
         json(&BTreeMap::from([("decisions", all)]))

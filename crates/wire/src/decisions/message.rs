@@ -4,6 +4,7 @@
 //! small, and nothing is computed twice.
 
 use super::answer::{microseconds, only, timed};
+use crate::fields::{put_bytes, put_text};
 use crate::frame;
 use bytes::{BufMut, BytesMut};
 use flyball_core::{Decided, DecidedRow, Decisions, Fault, FaultKind, FieldFault, Reason, RowOutcome, Stage};
@@ -109,19 +110,6 @@ fn write_fault(kind: FaultKind, detail: &str, fields: &[FieldFault], out: &mut B
             put_text(3, &fault.allowed, out);
         });
     }
-}
-
-/// Omits an empty text.
-fn put_text(tag: u32, text: &str, out: &mut BytesMut) {
-    if !text.is_empty() {
-        put_bytes(tag, text.as_bytes(), out);
-    }
-}
-
-fn put_bytes(tag: u32, bytes: &[u8], out: &mut BytesMut) {
-    encode_key(tag, WireType::LengthDelimited, out);
-    encode_varint(bytes.len() as u64, out);
-    out.put_slice(bytes);
 }
 
 /// A value in its display form.

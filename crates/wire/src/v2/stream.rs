@@ -3,7 +3,7 @@
 //! The wrapper may contain an error instead. Knows one request; the transport owns the stream.
 
 use super::grpc::{GrpcDialect, GrpcReply};
-use crate::fields::Fields;
+use crate::fields::{Fields, put_length};
 use crate::frame;
 use crate::proto::inference::infer_parameter::ParameterChoice;
 use crate::proto::inference::{InferParameter, ModelInferResponse, ModelStreamInferResponse};
@@ -11,7 +11,6 @@ use bytes::{BufMut, Bytes, BytesMut};
 use bytestring::ByteString;
 use flyball_core::{Answer, Dialect, Fault, InferRequest, ModelRef, RequestLimits, Tensor};
 use prost::Message;
-use prost::encoding::{WireType, encode_key, encode_varint};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::LazyLock;
@@ -96,8 +95,7 @@ impl Dialect for StreamDialect {
         let length = unary.len() + FINAL_FLAG.len();
         out.reserve(frame::HEAD_BYTES + 2 * KEY_BYTES_MAX + length);
         frame::write(out, |out| {
-            encode_key(INFER_RESPONSE, WireType::LengthDelimited, out);
-            encode_varint(length as u64, out);
+            put_length(INFER_RESPONSE, length, out);
             out.put_slice(&unary);
             out.put_slice(&FINAL_FLAG);
         })
