@@ -94,6 +94,7 @@ PLAIN_PATHS = tuple(
         "load",
         "py",
         "sandbox",
+        "server",
         "signing",
         "telemetry",
         "wire",

@@ -1,4 +1,4 @@
-//! Tells the build what made it: the compiler, the target and the profile, for `--version` and the benchmark's record.
+//! Passes compiler, target and profile to the build, for `--version` and benchmark records.
 #![forbid(unsafe_code)]
 
 use std::ffi::OsStr;
@@ -16,7 +16,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
 }
 
-/// The name of cargo's profile, which scripts learn only from the folder they write to: `target/PROFILE/build/…/out`.
+/// The name of cargo's profile, which build scripts find only in their output path: `target/PROFILE/build/…/out`.
 fn profile() -> String {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").unwrap_or_default());
     let folder =

@@ -163,7 +163,7 @@ fn settings(arguments: &Arguments) -> anyhow::Result<ServerConfig> {
             let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
             ServerConfig::read(&text).map_err(|faults| {
                 let faults = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-                anyhow::anyhow!("{} is no settings file: {faults}", path.display())
+                anyhow::anyhow!("{} is not a valid settings file: {faults}", path.display())
             })?
         }
     };
@@ -195,12 +195,8 @@ fn override_with(config: &mut ServerConfig, arguments: &Arguments) {
             key.clone_from(given);
         }
     }
-    if arguments.lanes.is_some() {
-        config.lanes = arguments.lanes;
-    }
-    if arguments.journal_kek.is_some() {
-        config.journal_kek.clone_from(&arguments.journal_kek);
-    }
+    config.lanes = arguments.lanes.or(config.lanes);
+    config.journal_kek = arguments.journal_kek.clone().or(config.journal_kek.take());
     for (key, given) in [
         (&mut config.unix_mode, &arguments.unix_mode),
         (&mut config.environment, &arguments.environment),
@@ -212,9 +208,7 @@ fn override_with(config: &mut ServerConfig, arguments: &Arguments) {
     }
     config.previous_kept = arguments.previous_kept.unwrap_or(config.previous_kept);
     config.watch_snapshot |= arguments.watch;
-    if arguments.allow_anonymous {
-        config.allow_anonymous = Some(true);
-    }
+    config.allow_anonymous = arguments.allow_anonymous.then_some(true).or(config.allow_anonymous);
     config.allow_model_control |= arguments.allow_model_control;
     config.allow_shared_memory |= arguments.allow_shared_memory;
 }

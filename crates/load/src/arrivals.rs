@@ -2,7 +2,7 @@
 //!
 //! Every offset is computed from the start, so that nothing drifts. Knows neither clocks nor sessions.
 
-use crate::plan::{PlanError, not_allowed};
+use crate::plan::{PlanError, require};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use serde::{Deserialize, Serialize};
@@ -52,9 +52,7 @@ impl Default for Arrivals {
 
 impl Arrivals {
     pub(crate) fn check(&self) -> Result<(), PlanError> {
-        let rate = |key, rate: f64| {
-            if rate > 0.0 && rate <= RATE_MAX { Ok(()) } else { not_allowed(key, rate, RATE_ALLOWED) }
-        };
+        let rate = |key, rate: f64| require(rate > 0.0 && rate <= RATE_MAX, key, rate, RATE_ALLOWED);
         match self {
             Arrivals::Closed {} => Ok(()),
             Arrivals::Constant { rate_per_s } | Arrivals::Poisson { rate_per_s, .. } => {
@@ -63,13 +61,10 @@ impl Arrivals {
             Arrivals::Burst { rate_per_s, burst_per_s, burst_s, every_s } => {
                 rate("arrivals.rate_per_s", *rate_per_s)?;
                 rate("arrivals.burst_per_s", *burst_per_s)?;
-                if !(*every_s > 0.0 && *every_s <= 86_400.0) {
-                    return not_allowed("arrivals.every_s", every_s, "above 0, to 86400");
-                }
-                if !(*burst_s > 0.0 && burst_s < every_s) {
-                    return not_allowed("arrivals.burst_s", burst_s, "above 0, and less than every_s");
-                }
-                Ok(())
+                let every_ok = *every_s > 0.0 && *every_s <= 86_400.0;
+                let burst_ok = *burst_s > 0.0 && burst_s < every_s;
+                require(every_ok, "arrivals.every_s", every_s, "above 0, to 86400")?;
+                require(burst_ok, "arrivals.burst_s", burst_s, "above 0, and less than every_s")
             }
             Arrivals::Ramp { from_per_s, to_per_s } => {
                 rate("arrivals.from_per_s", *from_per_s)?;
@@ -108,15 +103,12 @@ impl Arrivals {
 }
 
 fn check_trace(offsets_s: &[f64]) -> Result<(), PlanError> {
-    if !(1..=TRACE_MAX).contains(&offsets_s.len()) {
-        let is = format!("{} offsets", offsets_s.len());
-        return not_allowed("arrivals.offsets_s", is, "1 to 10000000 offsets");
-    }
+    let count_ok = (1..=TRACE_MAX).contains(&offsets_s.len());
+    let count = format!("{} offsets", offsets_s.len());
+    require(count_ok, "arrivals.offsets_s", count, "1 to 10000000 offsets")?;
     let ascends = offsets_s.is_sorted_by(|a, b| a <= b);
-    if !(ascends && offsets_s.iter().all(|offset| (0.0..=86_400.0).contains(offset))) {
-        return not_allowed("arrivals.offsets_s", "not in order", "ascending offsets of 0 to 86400");
-    }
-    Ok(())
+    let ok = ascends && offsets_s.iter().all(|offset| (0.0..=86_400.0).contains(offset));
+    require(ok, "arrivals.offsets_s", "not in order", "ascending offsets of 0 to 86400")
 }
 
 /// The trace plus one mean gap after its last request; `None` if all of it is due at once.

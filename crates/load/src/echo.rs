@@ -5,10 +5,11 @@
 
 mod connection;
 
+use crate::run::cpu_set;
 use connection::{Connection, Service};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::sched_setaffinity;
 use serde::{Deserialize, Serialize};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -79,20 +80,17 @@ impl EchoOptions {
     }
 
     fn check(&self) -> Result<(), EchoError> {
-        let refused = |text: &str| Err(EchoError::Options(text.into()));
-        if self.reply_bytes > REPLY_BYTES_MAX {
-            return refused("reply_bytes exceeds 16777216");
+        let stalls_ok = self.stall_ms == 0 || (0.001..=86_400.0).contains(&self.stall_every_s);
+        let rules = [
+            (self.reply_bytes <= REPLY_BYTES_MAX, "reply_bytes exceeds 16777216"),
+            (self.service_us <= 60_000_000, "service_us exceeds 60000000"),
+            (stalls_ok, "stall_ms needs stall_every_s: 0.001 to 86400"),
+            (self.stall_ms <= 3_600_000, "stall_ms exceeds 3600000"),
+        ];
+        match rules.into_iter().find(|(met, _)| !met) {
+            Some((_, text)) => Err(EchoError::Options(text.into())),
+            None => Ok(()),
         }
-        if self.service_us > 60_000_000 {
-            return refused("service_us exceeds 60000000");
-        }
-        if self.stall_ms > 0 && !(0.001..=86_400.0).contains(&self.stall_every_s) {
-            return refused("stall_ms needs stall_every_s: 0.001 to 86400");
-        }
-        if self.stall_ms > 3_600_000 {
-            return refused("stall_ms exceeds 3600000");
-        }
-        Ok(())
     }
 }
 
@@ -147,14 +145,7 @@ impl Drop for Echo {
 }
 
 fn pin(cpus: Option<&[usize]>) -> io::Result<()> {
-    let Some(cpus) = cpus else { return Ok(()) };
-    let mut set = CpuSet::new();
-    for &cpu in cpus {
-        if cpu >= CpuSet::MAX_CPU {
-            return Err(io::Error::other(format!("cpu {cpu} exceeds the maximum of {}", CpuSet::MAX_CPU)));
-        }
-        set.set(cpu);
-    }
+    let Some(set) = cpu_set(cpus).map_err(io::Error::other)? else { return Ok(()) };
     sched_setaffinity(None, &set)
         .map_err(|error| io::Error::other(format!("cannot pin its thread to the cpus: {error}")))
 }

@@ -95,9 +95,8 @@ impl Client for Connection<'_> {
         let body = self.received.get(answer.body.clone()).unwrap_or_default();
         if answer.status == 200 {
             let json_length = answer.json_length.unwrap_or(body.len());
-            let (mut digits, row) = ([0_u8; 20], self.session.row(ticket.sequence));
-            let checked = row.expected.check_http(
-                decimal(ticket.sequence, &mut digits),
+            let checked = self.session.row(ticket.sequence).expected.check_http(
+                itoa::Buffer::new().format(ticket.sequence),
                 HttpBody { bytes: body, json_length },
                 self.session.target.foreign,
                 self.session.verified(ticket.sequence),
@@ -143,39 +142,23 @@ impl RequestHead {
     /// Head and `{"id":"<sequence>",`: everything before the prepared body. Serialises nothing. A raw JSON
     /// body gets no id.
     fn write(&self, out: &mut Vec<u8>, sequence: u64, body: &Body) {
-        let mut digits = [0_u8; 20];
-        let id = decimal(sequence, &mut digits).as_bytes();
+        let (mut digits, mut number) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let id = digits.format(sequence).as_bytes();
         let parts =
             if self.protocol == Protocol::Json { [b"".as_slice(); 3] } else { [ID_START, id, ID_END] };
         let json_length = parts.iter().map(|part| part.len()).sum::<usize>() + body.text.len();
         out.clear();
         out.extend_from_slice(&self.start);
-        let mut number = [0_u8; 20];
-        out.extend_from_slice(decimal(json_length as u64, &mut number).as_bytes());
+        out.extend_from_slice(number.format(json_length).as_bytes());
         if self.protocol == Protocol::HttpBinary {
             out.extend_from_slice(b"\r\nContent-Length: ");
-            let length = json_length + body.raw.len();
-            out.extend_from_slice(decimal(length as u64, &mut number).as_bytes());
+            out.extend_from_slice(number.format(json_length + body.raw.len()).as_bytes());
         }
         out.extend_from_slice(b"\r\n\r\n");
         for part in parts {
             out.extend_from_slice(part);
         }
     }
-}
-
-/// A number's digits, without a heap allocation.
-fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &str {
-    let mut start = digits.len();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 || start == 0 {
-            break;
-        }
-    }
-    std::str::from_utf8(&digits[start..]).unwrap_or_default()
 }
 
 fn broken(error: &io::Error) -> Problem {
@@ -191,13 +174,6 @@ fn broken(error: &io::Error) -> Problem {
 mod tests {
     use super::*;
     use std::time::Duration;
-
-    #[test]
-    fn numbers_are_written_in_decimal() {
-        for number in [0, 9, 10, 1234567890, u64::MAX] {
-            assert_eq!(decimal(number, &mut [0; 20]), number.to_string());
-        }
-    }
 
     #[test]
     fn heads_say_how_long_the_json_and_the_whole_body_are() {

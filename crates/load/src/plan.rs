@@ -137,20 +137,15 @@ impl Plan {
     pub(crate) fn check(&self) -> Result<Target, PlanError> {
         self.check_numbers()?;
         let model_ok = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        if self.model.is_empty() || !self.model.chars().all(model_ok) {
-            return not_allowed("model", &self.model, "letters, digits, '.', '_' and '-'");
+        let model_ok = !self.model.is_empty() && self.model.chars().all(model_ok);
+        require(model_ok, "model", &self.model, "letters, digits, '.', '_' and '-'")?;
+        if let Some(path) = &self.path {
+            let ok = path.starts_with('/') && !path.chars().any(|c| c.is_whitespace() || c.is_control());
+            require(ok, "path", path, "a path that starts with '/' and has no spaces")?;
+            require(self.protocol != Protocol::Grpc, "path", "given", "only with HTTP")?;
         }
-        if let Some(path) = &self.path
-            && (!path.starts_with('/') || path.chars().any(|c| c.is_whitespace() || c.is_control()))
-        {
-            return not_allowed("path", path, "a path that starts with '/' and has no spaces");
-        }
-        if self.path.is_some() && self.protocol == Protocol::Grpc {
-            return not_allowed("path", "given", "only with HTTP");
-        }
-        if self.path.is_none() && self.protocol == Protocol::Json {
-            return not_allowed("path", "null", "a path, with the protocol json");
-        }
+        let path_ok = self.path.is_some() || self.protocol != Protocol::Json;
+        require(path_ok, "path", "null", "a path, with the protocol json")?;
         let (address, authority) = self.address()?;
         let infer = || format!("/v2/models/{}/infer", self.model);
         Ok(Target {
@@ -181,54 +176,39 @@ impl Plan {
     }
 
     fn check_numbers(&self) -> Result<(), PlanError> {
-        if !(1..=10_000).contains(&self.connections) {
-            return not_allowed("connections", self.connections, "1 to 10000");
-        }
-        if !(1..=1000).contains(&self.streams) {
-            return not_allowed("streams", self.streams, "1 to 1000");
-        }
-        if self.streams > 1 && self.protocol != Protocol::Grpc {
-            return not_allowed("streams", self.streams, "1, because HTTP/1.1 carries one request at a time");
-        }
-        if !(1..=64).contains(&self.threads) || self.threads > self.connections {
-            return not_allowed("threads", self.threads, "1 to 64, and no more than connections");
-        }
-        if !(self.duration_s > 0.0 && self.duration_s <= 86_400.0) {
-            return not_allowed("duration_s", self.duration_s, "above 0, to 86400");
-        }
+        const MS_ALLOWED: &str = "null, or 1 to 3600000";
+        let &Plan { connections, streams, threads, duration_s, timeout_ms, .. } = self;
         let Warmup { least_s, most_s } = self.warmup;
-        if !(0.0..=3600.0).contains(&least_s) {
-            return not_allowed("warmup.least_s", least_s, "0 to 3600");
-        }
-        if !(least_s..=3600.0).contains(&most_s) {
-            return not_allowed("warmup.most_s", most_s, "least_s to 3600");
-        }
-        if !(1..=3_600_000).contains(&self.timeout_ms) {
-            return not_allowed("timeout_ms", self.timeout_ms, "1 to 3600000");
-        }
-        if let Some(deadline) = self.deadline_ms.filter(|ms| !(1..=3_600_000).contains(ms)) {
-            return not_allowed("deadline_ms", deadline, "null, or 1 to 3600000");
-        }
-        if let Some(wait) = self.connection_wait_ms.filter(|ms| !(1..=3_600_000).contains(ms)) {
-            return not_allowed("connection_wait_ms", wait, "null, or 1 to 3600000");
-        }
-        if let Some(interval) = self.interval_s.filter(|interval| !(0.001..=86_400.0).contains(interval)) {
-            return not_allowed("interval_s", interval, "null, or 0.001 to 86400");
-        }
-        if self.cpus.as_ref().is_some_and(Vec::is_empty) {
-            return not_allowed("cpus", "[]", "null, or at least one core");
-        }
+        let ms_ok = |ms: Option<u64>| ms.is_none_or(|ms| (1..=3_600_000).contains(&ms));
+        let interval_ok = self.interval_s.is_none_or(|interval| (0.001..=86_400.0).contains(&interval));
+        let one_ok = streams == 1 || self.protocol == Protocol::Grpc;
+        let threads_ok = (1..=64).contains(&threads) && threads <= connections;
+        let cpus_ok = self.cpus.as_ref().is_none_or(|cpus| !cpus.is_empty());
+        require((1..=10_000).contains(&connections), "connections", connections, "1 to 10000")?;
+        require((1..=1000).contains(&streams), "streams", streams, "1 to 1000")?;
+        require(one_ok, "streams", streams, "1, because HTTP/1.1 carries one request at a time")?;
+        require(threads_ok, "threads", threads, "1 to 64, and no more than connections")?;
+        require(duration_s > 0.0 && duration_s <= 86_400.0, "duration_s", duration_s, "above 0, to 86400")?;
+        require((0.0..=3600.0).contains(&least_s), "warmup.least_s", least_s, "0 to 3600")?;
+        require((least_s..=3600.0).contains(&most_s), "warmup.most_s", most_s, "least_s to 3600")?;
+        require((1..=3_600_000).contains(&timeout_ms), "timeout_ms", timeout_ms, "1 to 3600000")?;
+        require(ms_ok(self.deadline_ms), "deadline_ms", shown(self.deadline_ms), MS_ALLOWED)?;
+        require(
+            ms_ok(self.connection_wait_ms),
+            "connection_wait_ms",
+            shown(self.connection_wait_ms),
+            MS_ALLOWED,
+        )?;
+        require(interval_ok, "interval_s", shown(self.interval_s), "null, or 0.001 to 86400")?;
+        require(cpus_ok, "cpus", "[]", "null, or at least one core")?;
         self.arrivals.check()
     }
 
     fn address(&self) -> Result<(Address, String), PlanError> {
         if let Some(path) = self.url.strip_prefix("unix:") {
-            if !path.starts_with('/') {
-                return not_allowed("url", &self.url, URL_ALLOWED);
-            }
-            if self.protocol == Protocol::Grpc {
-                return not_allowed("url", &self.url, "http://host:port or grpc://host:port with gRPC");
-            }
+            let grpc = self.protocol == Protocol::Grpc;
+            require(path.starts_with('/'), "url", &self.url, URL_ALLOWED)?;
+            require(!grpc, "url", &self.url, "http://host:port or grpc://host:port with gRPC")?;
             return Ok((Address::Unix(path.into()), "localhost".into()));
         }
         let authority = self.authority()?;
@@ -244,21 +224,15 @@ impl Plan {
 
     fn authority(&self) -> Result<String, PlanError> {
         let rest = self.url.strip_prefix("http://").or_else(|| self.url.strip_prefix("grpc://"));
-        let authority = rest.map(|rest| rest.strip_suffix('/').unwrap_or(rest));
-        match authority {
-            Some(authority)
-                if !authority.is_empty() && !authority.contains(|c: char| c == '/' || c.is_whitespace()) =>
-            {
-                // An IPv6 address is in brackets, so that its last colon is not taken for the port's.
-                let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
-                if host.contains(':') && !authority.starts_with('[') {
-                    return not_allowed("url", &self.url, "an IPv6 address in brackets: http://[::1]:8080");
-                }
-                let has_port = port.parse::<u16>().is_ok();
-                Ok(if has_port { authority.to_owned() } else { format!("{authority}:80") })
-            }
-            _ => not_allowed("url", &self.url, URL_ALLOWED),
-        }
+        let authority = rest.map(|rest| rest.strip_suffix('/').unwrap_or(rest)).unwrap_or_default();
+        let ok = !authority.is_empty() && !authority.contains(|c: char| c == '/' || c.is_whitespace());
+        require(ok, "url", &self.url, URL_ALLOWED)?;
+        // An IPv6 address is in brackets, so that its last colon is not taken for the port's.
+        let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
+        let bracketed = !host.contains(':') || authority.starts_with('[');
+        require(bracketed, "url", &self.url, "an IPv6 address in brackets: http://[::1]:8080")?;
+        let has_port = port.parse::<u16>().is_ok();
+        Ok(if has_port { authority.to_owned() } else { format!("{authority}:80") })
     }
 }
 
@@ -276,12 +250,17 @@ fn first_that_accepts(addresses: &[SocketAddr]) -> Option<SocketAddr> {
     .copied()
 }
 
-pub(crate) fn not_allowed<T>(
+fn shown(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+pub(crate) fn require(
+    met: bool,
     key: &'static str,
     is: impl ToString,
     allowed: &'static str,
-) -> Result<T, PlanError> {
-    Err(PlanError::NotAllowed { key, is: is.to_string(), allowed })
+) -> Result<(), PlanError> {
+    if met { Ok(()) } else { Err(PlanError::NotAllowed { key, is: is.to_string(), allowed }) }
 }
 
 #[cfg(test)]

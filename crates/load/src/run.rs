@@ -48,7 +48,8 @@ impl Run {
     pub fn start(plan: Plan, mut payloads: Payloads) -> Result<Run, LoadError> {
         let target = Arc::new(plan.check()?);
         payloads.prepare(&plan)?;
-        let (cpus, count, warms_up) = (cpu_set(plan.cpus.as_deref())?, plan.threads, plan.warms_up());
+        let cpus = cpu_set(plan.cpus.as_deref()).map_err(LoadError::Start)?;
+        let (count, warms_up) = (plan.threads, plan.warms_up());
         let control = Arc::new(Control::new(count));
         let job = Arc::new(Job { plan, target, payloads: Arc::new(payloads), control: Arc::clone(&control) });
         // Created before the threads: if one of them does not start, dropping it stops the others.
@@ -163,12 +164,12 @@ fn generate(
     part
 }
 
-fn cpu_set(cpus: Option<&[usize]>) -> Result<Option<CpuSet>, LoadError> {
+pub(crate) fn cpu_set(cpus: Option<&[usize]>) -> Result<Option<CpuSet>, String> {
     let Some(cpus) = cpus else { return Ok(None) };
     let mut set = CpuSet::new();
     for &cpu in cpus {
         if cpu >= CpuSet::MAX_CPU {
-            return Err(LoadError::Start(format!("cpu {cpu} exceeds the maximum of {}", CpuSet::MAX_CPU)));
+            return Err(format!("cpu {cpu} exceeds the maximum of {}", CpuSet::MAX_CPU));
         }
         set.set(cpu);
     }

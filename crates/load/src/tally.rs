@@ -242,8 +242,8 @@ impl Tally {
     }
 
     pub(crate) fn errors(&self) -> Vec<ErrorCount> {
-        let told = self.errors.iter();
-        told.map(|(reason, count)| ErrorCount { reason: reason.to_string(), count: *count }).collect()
+        let counted = self.errors.iter();
+        counted.map(|(reason, count)| ErrorCount { reason: reason.to_string(), count: *count }).collect()
     }
 }
 

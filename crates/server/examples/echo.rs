@@ -1,6 +1,6 @@
-//! The floor under every latency that flyball shows: the same HTTP stack (hyper on one current-thread runtime, one
-//! pinned thread, no delay), the same body sizes, and nothing in between. `make claim-skeleton` measures it beside the
-//! server. Any POST is answered with `?reply=N` bytes.
+//! The minimum latency of flyball's HTTP stack: hyper on one pinned thread, the same body sizes, no work.
+//!
+//! `make claim-skeleton` measures it beside the server. Any POST is answered with `?reply=N` bytes.
 #![forbid(unsafe_code)]
 
 use bytes::Bytes;
@@ -35,7 +35,7 @@ async fn serve(address: &str) -> std::io::Result<()> {
             let connection = http1::Builder::new()
                 .timer(TokioTimer::new())
                 .serve_connection(TokioIo::new(stream), service_fn(echo));
-            // A peer that leaves ends its own connection; there is nothing to tell anybody.
+            // A peer that leaves only ends its own connection.
             let _ = connection.await;
         });
     }
@@ -44,7 +44,7 @@ async fn serve(address: &str) -> std::io::Result<()> {
 async fn echo(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let wanted = request.uri().query().and_then(|query| query.strip_prefix("reply=")?.parse().ok());
     let length = wanted.unwrap_or(0).min(REPLY_BYTES_MAX);
-    // Read whole, as the server does, and dropped.
+    // Read completely, as the server does, and dropped.
     let _ = request.into_body().collect().await;
     let mut response = Response::new(Full::new(Bytes::from(vec![b' '; length])));
     response

@@ -1,6 +1,7 @@
-//! The acceptor's thread: hands each connection to the lane that has the fewest. At the connection limit the longest idle
-//! connection makes room; where none is idle, one waits here and the rest in the kernel's backlog. An address with too many
-//! connections is turned away at once.
+//! The acceptor thread: passes each connection to the lane with the fewest.
+//!
+//! At the connection limit the longest idle connection is evicted; if none is idle, one connection waits here and the
+//! rest in the kernel's backlog. A connection of an address with too many is closed at once.
 
 use crate::drain::Phase;
 use crate::lane_thread::{Carrier, Handover};
@@ -17,7 +18,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-/// After an error such as "too many open files", waiting is the only help.
+/// The pause after an error such as "too many open files".
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
 
 pub(crate) fn start(
@@ -60,13 +61,13 @@ async fn accept(
     lanes: Vec<mpsc::Sender<Handover>>,
 ) {
     let (anonymous, hosts) = (listener.anonymous, listener.hosts);
-    let door = match Door::open(listener.socket) {
-        Ok(door) => door,
+    let listener = match BoundListener::open(listener.socket) {
+        Ok(listener) => listener,
         Err(error) => return tracing::error!(%error, "a listener could not be used"),
     };
     loop {
         let accepted = tokio::select! {
-            accepted = door.accept() => accepted,
+            accepted = listener.accept() => accepted,
             () = shared.drain.reached(Phase::LameDuck) => return,
         };
         let (carrier, address) = match accepted {
@@ -77,7 +78,7 @@ async fn accept(
                 continue;
             }
         };
-        // Closed without a reply: writing one takes time that an address with too many connections has used up.
+        // Closed without a reply: an address with too many connections gets no more time.
         let slot = match address.map(|address| shared.address_slots.take(address)) {
             Some(None) => continue,
             Some(slot) => slot,
@@ -93,21 +94,21 @@ async fn accept(
         let Some(lane) = (0..lanes.len()).min_by_key(load) else { return };
         shared.connections[lane].fetch_add(1, Ordering::Relaxed);
         let hosts = hosts.clone();
-        // Bounded: a lane that does not take connections in holds the acceptor back, not the memory.
+        // Bounded: a lane that accepts no connections blocks the acceptor instead of filling memory.
         if lanes[lane].send(Handover { carrier, place, slot, open, hosts, anonymous, near }).await.is_err() {
             shared.connections[lane].fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-/// A connection slot; where all are in use, that of the longest idle connection.
+/// A connection slot; if all are in use, that of the longest idle connection.
 async fn place(places: &Arc<Semaphore>, open: &OpenConnections) -> OwnedSemaphorePermit {
     loop {
         if let Ok(place) = Arc::clone(places).try_acquire_owned() {
             return place;
         }
         open.evict();
-        // Try again after a while: others become idle, and the evicted one may have received a request.
+        // Retry: other connections become idle, and the evicted one may have received a request.
         let freed = tokio::time::timeout(TICK, Arc::clone(places).acquire_owned()).await;
         if let Ok(Ok(place)) = freed {
             return place;
@@ -116,30 +117,31 @@ async fn place(places: &Arc<Semaphore>, open: &OpenConnections) -> OwnedSemaphor
 }
 
 /// A listener on this thread's runtime.
-enum Door {
+enum BoundListener {
     Tcp { listener: TcpListener, tls: bool },
     Unix(UnixListener, SocketFile),
 }
 
-impl Door {
-    fn open(socket: Socket) -> io::Result<Door> {
+impl BoundListener {
+    fn open(socket: Socket) -> io::Result<BoundListener> {
         Ok(match socket {
-            Socket::Tcp(listener) => Door::Tcp { listener: TcpListener::from_std(listener)?, tls: false },
-            Socket::Tls(listener) => Door::Tcp { listener: TcpListener::from_std(listener)?, tls: true },
-            Socket::Unix(listener, file) => Door::Unix(UnixListener::from_std(listener)?, file),
+            Socket::Tcp { listener, tls } => {
+                BoundListener::Tcp { listener: TcpListener::from_std(listener)?, tls }
+            }
+            Socket::Unix(listener, file) => BoundListener::Unix(UnixListener::from_std(listener)?, file),
         })
     }
 
-    /// The next connection, and the address that it counts for.
+    /// The next connection, and the address that is limited.
     async fn accept(&self) -> io::Result<(Carrier, Option<IpAddr>)> {
         match self {
-            Door::Tcp { listener, tls } => {
+            BoundListener::Tcp { listener, tls } => {
                 let (stream, peer) = listener.accept().await?;
                 stream.set_nodelay(true)?;
                 let stream = stream.into_std()?;
                 Ok((if *tls { Carrier::Tls(stream) } else { Carrier::Tcp(stream) }, Some(peer.ip())))
             }
-            Door::Unix(listener, _file) => {
+            BoundListener::Unix(listener, _file) => {
                 let (stream, _peer) = listener.accept().await?;
                 Ok((Carrier::Unix(stream.into_std()?), None))
             }

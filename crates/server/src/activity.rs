@@ -1,38 +1,35 @@
-//! What a connection is doing, so that one that does nothing, or feeds a request's head byte by byte, can be
-//! closed. hyper's own header timeout also counts the idle time between requests, so it cannot tell the two apart.
-//! And a connection that was refused may be left unread for a while: where most requests are refused, refusing is what
-//! takes the time that answers need.
+//! Tracks a connection's activity, to close idle connections and slow request heads.
+//!
+//! hyper's own header timeout also counts the idle time between requests, so it cannot distinguish the two. A refused
+//! connection may also be left unread for a while ("parked"): when most requests are refused, refusals take the time
+//! that responses need.
 
 use crate::open_connections::Usage;
-use crate::protocol_stream::ProtocolStream;
-use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_util::rt::TokioIo;
 use std::cell::{Cell, RefCell};
-use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::time::Sleep;
 
-/// Time is counted in the ticks of the connection's watch, so that requests cost no clock reading.
+/// Counts time in ticks of the connection's watch, so that requests read no clock.
 pub(crate) struct Activity {
     requests: Cell<usize>,
-    /// Ticks since the first byte of a head, or on HTTP/2 of the preface or a frame, that has not been whole since.
+    /// Ticks since the first byte of an incomplete head, or on HTTP/2 of a preface or frame.
     in_head: Cell<Option<u32>>,
-    /// Ticks since anything changed.
+    /// Ticks without a change.
     still: Cell<u32>,
-    /// What others see of it.
+    /// The part that the acceptor sees.
     usage: Arc<Usage>,
-    /// Nothing is read before this has rung.
+    /// Nothing is read before this timer fires.
     parked: RefCell<Option<Pin<Box<Sleep>>>>,
-    /// When bytes came that were not read because of that.
+    /// When bytes arrived that were left unread because of it.
     unread_since: Cell<Option<Instant>>,
 }
 
 impl Activity {
-    /// `in_head_for`: the ticks since the connection's first byte, where one came.
+    /// `in_head_for`: ticks since the connection's first byte, if there is one.
     pub(crate) fn new(usage: Arc<Usage>, in_head_for: Option<u32>) -> Rc<Activity> {
         let (requests, in_head, still) = (Cell::new(0), Cell::new(in_head_for), Cell::new(0));
         let (parked, unread_since) = (RefCell::new(None), Cell::new(None));
@@ -44,13 +41,13 @@ impl Activity {
         *self.parked.borrow_mut() = Some(Box::pin(tokio::time::sleep(time)));
     }
 
-    /// How long the bytes that are read now lay there unread.
-    pub(crate) fn lay_unread(&self) -> Duration {
+    /// How long the bytes that are read now were left unread.
+    pub(crate) fn unread_for(&self) -> Duration {
         self.unread_since.take().map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Ready once the connection may be read. `here` says whether bytes are waiting.
-    fn poll_unparked(
+    /// Ready once the connection may be read. `here`: whether bytes are waiting.
+    pub(crate) fn poll_unparked(
         &self,
         context: &mut Context<'_>,
         here: impl FnOnce(&mut Context<'_>) -> bool,
@@ -67,12 +64,12 @@ impl Activity {
         Poll::Pending
     }
 
-    /// How many requests are under way.
+    /// Requests in flight.
     pub(crate) fn requests(&self) -> usize {
         self.requests.get()
     }
 
-    /// A head is whole and its request begins; it ends when the guard is dropped.
+    /// A head is complete and its request begins; it ends when the guard is dropped.
     pub(crate) fn request(self: &Rc<Activity>) -> InRequest {
         self.requests.set(self.requests.get() + 1);
         self.usage.begin();
@@ -81,7 +78,7 @@ impl Activity {
         InRequest(Rc::clone(self))
     }
 
-    /// Counts a tick; true once the connection has been idle, or in one head, for too many of them.
+    /// Counts a tick; true once the connection has been idle, or in one head, for too long.
     pub(crate) fn overdue_at_tick(&self, head_ticks_max: u32, idle_ticks_max: u32) -> bool {
         if self.requests.get() > 0 {
             return false;
@@ -96,8 +93,8 @@ impl Activity {
         }
     }
 
-    /// Bytes came, after which a head, or something else that the peer began, is whole or is not.
-    fn bytes_came(&self, unfinished: bool) {
+    /// Bytes arrived. `unfinished`: a head or frame is still incomplete.
+    pub(crate) fn bytes_came(&self, unfinished: bool) {
         if self.requests.get() > 0 {
             return;
         }
@@ -108,10 +105,10 @@ impl Activity {
         }
     }
 
-    /// A peer that takes an answer in, however slowly, is not idle.
-    fn bytes_went(&self, count: usize) {
+    /// A peer that reads a response, however slowly, is not idle.
+    pub(crate) fn bytes_went(&self, count: usize) {
         self.still.set(0);
-        // Less than that may be answers to HTTP/2's pings, by which a connection that nobody uses would seem to be used.
+        // Smaller writes may be replies to HTTP/2 pings, which would make an unused connection look used.
         if count >= ANSWER_BYTES_MIN {
             self.usage.touch();
         }
@@ -132,59 +129,15 @@ impl Drop for InRequest {
     }
 }
 
-/// A stream that reports when bytes come in.
-pub(crate) struct Watched<T> {
-    pub(crate) stream: T,
-    pub(crate) activity: Rc<Activity>,
-}
-
-impl Read for Watched<TokioIo<ProtocolStream>> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: ReadBufCursor<'_>,
-    ) -> Poll<io::Result<()>> {
-        let stream = self.stream.inner();
-        ready!(self.activity.poll_unparked(context, |context| stream.bytes_are_here(context)));
-        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
-        if read.is_ready() {
-            self.activity.bytes_came(self.stream.inner().unfinished());
-        }
-        read
-    }
-}
-
-impl<T: Write + Unpin> Write for Watched<T> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        if let Poll::Ready(Ok(count)) = written {
-            self.activity.bytes_went(count);
-        }
-        written
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::open_connections::OpenConnections;
+    use crate::protocol_stream::ProtocolStream;
     use crate::stream::Stream;
-    use hyper::rt::ReadBuf;
     use std::future::poll_fn;
     use std::pin::pin;
-    use tokio::io::AsyncWriteExt;
+    use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 
     fn activity() -> Rc<Activity> {
         Activity::new(Arc::clone(&Arc::new(OpenConnections::default()).enter().usage), None)
@@ -199,7 +152,7 @@ mod tests {
         activity.bytes_came(true);
         assert_eq!(ticks(2), 0);
         activity.bytes_came(true);
-        assert_eq!(ticks(1), 1, "a head that dribbles in does not start anew with every byte");
+        assert_eq!(ticks(1), 1, "a head that arrives byte by byte does not restart the timer");
     }
 
     #[test]
@@ -241,14 +194,11 @@ mod tests {
         let mut client = tokio::net::TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let socket = listener.accept().await.unwrap().0;
         let activity = activity();
-        let mut watched = Watched {
-            stream: TokioIo::new(ProtocolStream::http1(Stream::Tcp(socket))),
-            activity: Rc::clone(&activity),
-        };
+        let mut stream = ProtocolStream::new(Stream::Tcp(socket), true, Rc::clone(&activity));
         activity.park(Duration::from_secs(3600));
         client.write_all(b"again").await.unwrap();
         assert!(
-            poll_fn(|context| match watched.stream.inner().bytes_are_here(context) {
+            poll_fn(|context| match stream.stream.bytes_are_here(context) {
                 true => Poll::Ready(true),
                 false => Poll::Pending,
             })
@@ -256,7 +206,7 @@ mod tests {
         );
         let mut bytes = [0; 8];
         let mut buffer = ReadBuf::new(&mut bytes);
-        let mut read = pin!(poll_fn(|context| Pin::new(&mut watched).poll_read(context, buffer.unfilled())));
+        let mut read = pin!(poll_fn(|context| Pin::new(&mut stream).poll_read(context, &mut buffer)));
         let pending = poll_fn(|context| Poll::Ready(read.as_mut().poll(context).is_pending())).await;
         assert!(pending && activity.unread_since.get().is_some());
         // From here on nothing but the alarm can wake the reader: time jumps to it when all else is still.
@@ -279,12 +229,12 @@ mod tests {
         assert!(unparked(true).await, "nothing holds it back");
         activity.park(Duration::from_millis(20));
         assert!(!unparked(false).await);
-        assert_eq!(activity.lay_unread(), Duration::ZERO);
+        assert_eq!(activity.unread_for(), Duration::ZERO);
         assert!(!unparked(true).await);
         tokio::time::advance(Duration::from_millis(21)).await;
         assert!(unparked(true).await);
         assert!(activity.unread_since.get().is_some());
-        assert!(activity.lay_unread() > Duration::ZERO);
-        assert_eq!(activity.lay_unread(), Duration::ZERO, "told once");
+        assert!(activity.unread_for() > Duration::ZERO);
+        assert_eq!(activity.unread_for(), Duration::ZERO, "told once");
     }
 }

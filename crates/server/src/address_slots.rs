@@ -1,5 +1,6 @@
-//! Limits the connections of each peer's address. A connection beyond the limit is closed at once, before it costs anything.
-//! Checked once for a connection, never for a request.
+//! Limits the connections of each IP address.
+//!
+//! A connection beyond the limit is closed at once. Checked once per connection, never per request.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -8,13 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) struct AddressSlots {
-    /// Only addresses that have a connection, so at most `connections_max` of them.
+    /// Only addresses with a connection, so at most `connections_max`.
     taken: Mutex<HashMap<IpAddr, usize>>,
     max: usize,
     turned_away: AtomicU64,
 }
 
-/// One connection's slot at its address, until dropped; none where the address is not counted.
+/// A connection's slot of its address, released when dropped; empty if the address is not limited.
 pub(crate) struct AddressSlot(Option<(Arc<AddressSlots>, IpAddr)>);
 
 impl AddressSlots {
@@ -22,10 +23,10 @@ impl AddressSlots {
         Arc::new(AddressSlots { taken: Mutex::new(HashMap::new()), max, turned_away: AtomicU64::new(0) })
     }
 
-    /// A slot; none where the address has used all of its own.
+    /// A slot; `None` if the address has used all of its slots.
     pub(crate) fn take(self: &Arc<AddressSlots>, address: IpAddr) -> Option<AddressSlot> {
         let address = address.to_canonical();
-        // Everybody behind a proxy on this machine has its address, and what runs here is not kept out by a count.
+        // Not limited: all clients behind a local proxy have this address.
         if address.is_loopback() {
             return Some(AddressSlot(None));
         }

@@ -1,5 +1,6 @@
-//! Protection against rollbacks over restarts: the highest serial of the trust policy and the newest signed index that were
-//! used. One small file, so that neither an old policy nor an old index can be put back while the server is down.
+//! Anti-rollback across restarts: the highest accepted trust serial and the newest signed index.
+//!
+//! One small file, so that neither an old policy nor an old index can be restored while the server is down.
 
 use crate::trust::TrustError;
 use flyball_core::{Digest, private_file, private_folder};
@@ -13,14 +14,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const FORMAT: u32 = 1;
 const BYTES_MAX: u64 = 64 << 10;
 
-/// The file's contents. One file for each environment and snapshot folder: servers with one policy may follow different
-/// folders.
+/// The file's contents.
+///
+/// One file per environment and snapshot folder: servers with the same policy may use different folders.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Kept {
     format: u32,
     environment: String,
-    /// So that people can find a server's file.
+    /// Only for people who look for a server's file.
     snapshot: PathBuf,
     serial: u64,
     index: Option<IndexMark>,
@@ -33,7 +35,7 @@ pub(crate) struct AntiRollbackFile {
 }
 
 impl AntiRollbackFile {
-    /// `snapshot`: the folder as it was named. A link in its place must not make the server forget, so none is followed.
+    /// `snapshot`: the folder as configured. Links are not followed: replacing one must not reset the protection.
     pub(crate) fn open(
         folder: &Path,
         environment: &str,
@@ -48,7 +50,7 @@ impl AntiRollbackFile {
         let kept = match read(&path).map_err(fault)? {
             Some(kept) if kept.format == FORMAT && kept.environment == environment => kept,
             Some(_other) => {
-                return Err(fault(io::Error::other("it is of another format or environment")));
+                return Err(fault(io::Error::other("its format or environment differs")));
             }
             None => {
                 let environment = environment.to_owned();
@@ -56,7 +58,7 @@ impl AntiRollbackFile {
             }
         };
         if !read_only {
-            // At the start, and not at the first write: an operator sees the error then.
+            // At startup, not at the first write, so that an operator sees the error.
             if let Some(warning) = private_folder(folder).map_err(fault)? {
                 tracing::warn!("{warning}");
             }
@@ -81,7 +83,7 @@ impl AntiRollbackFile {
         self.change(|kept| kept.index = Some(taken.clone()));
     }
 
-    /// A failing disk is logged and does not block a snapshot: until a restart, memory is enough.
+    /// A disk error is logged and does not block a snapshot: memory is enough until a restart.
     fn change(&self, edit: impl FnOnce(&mut Kept)) {
         let mut kept = self.kept();
         edit(&mut kept);
@@ -90,7 +92,7 @@ impl AntiRollbackFile {
         }
         if let Err(error) = write(&self.path, &kept) {
             let path = self.path.display();
-            tracing::error!(%path, %error, "what was taken is not kept: after a restart something older could be taken");
+            tracing::error!(%path, %error, "the anti-rollback state is not saved: after a restart an older policy or index could be accepted");
         }
     }
 
@@ -109,7 +111,7 @@ fn read(path: &Path) -> io::Result<Option<Kept>> {
     Ok(Some(serde_json::from_slice(&bytes)?))
 }
 
-/// On the disk when this returns, whole or not at all.
+/// Writes atomically; the file is on disk when this returns.
 fn write(path: &Path, kept: &Kept) -> io::Result<()> {
     let beside = path.with_extension(format!("{}.new", std::process::id()));
     let mut file = private_file(&beside)?;

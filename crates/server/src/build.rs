@@ -1,4 +1,4 @@
-//! What this build is: shown by `--version`, `/metrics` and the benchmark's record, which refuses a debug build.
+//! Build information for `--version`, `/metrics` and benchmark records, which refuse debug builds.
 
 use flyball_deployments::Fingerprint;
 use flyball_engine::{LibraryError, Runtime};
@@ -31,7 +31,7 @@ pub const fn build_info() -> BuildInfo {
     }
 }
 
-/// What makes a run differ from machine to machine, as records of decisions made here would name it: JSON.
+/// The fingerprint that decision records made here would have, as JSON.
 pub fn runtime_fingerprint(library: &Path) -> Result<Vec<u8>, LibraryError> {
     let build = build_info();
     let build = Build { version: build.version, commit: build.commit };

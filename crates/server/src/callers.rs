@@ -1,13 +1,16 @@
-//! Who is calling, and how much they may ask. A caller is known by an API key in the request, by the certificate of its TLS
-//! connection or by the user at the other end of its Unix socket; the callers' file says which are whose, and is read
-//! again when it changes. A lane looks callers up without a lock.
+//! Identifies callers and enforces their limits.
 //!
-//! Keys are found by their SHA-256. A key is 32 random bytes, so there is nothing to guess and a slow hash would only cost
-//! time; and what a comparison's duration tells is about hashes, which nobody can steer towards a wanted one.
+//! A caller is known by an API key in the request, by the certificate of its TLS connection, or by the user of its
+//! Unix socket. The callers' file maps these to callers, and is reloaded when it changes. A lane looks callers up
+//! without a lock.
+//!
+//! Keys are found by their SHA-256. A key is 32 random bytes, so it cannot be guessed and a slow hash would only
+//! cost time. Comparison times leak only hashes, which an attacker cannot steer towards a wanted value.
 
 mod file;
 
-use crate::config::ConfigFault;
+use crate::config::{ConfigFault, list};
+use crate::files::Reloads;
 use crate::hosts::Hosts;
 use ::http::{HeaderMap, HeaderName, header};
 use arc_swap::ArcSwap;
@@ -19,15 +22,15 @@ use governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use x509_parser::extensions::GeneralName;
 
 static API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
-/// How long a caller with too many requests at once is asked to stay away: one of them will have ended by then.
+/// The retry delay for a caller with too many requests in flight: one of them has ended by then.
 const CROWDED_PAUSE: Duration = Duration::from_millis(100);
-/// A certificate may have many names; so many are looked up.
+/// Maximum names of one certificate that are looked up.
 const SANS_MAX: usize = 16;
 
 #[derive(Debug, thiserror::Error)]
@@ -40,10 +43,6 @@ pub enum CallersError {
 
 pub use file::check_callers;
 
-fn list(faults: &[ConfigFault]) -> String {
-    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-}
-
 /// The other end of a connection, as far as the connection identifies it.
 #[derive(Clone)]
 pub(crate) struct Peer {
@@ -51,7 +50,7 @@ pub(crate) struct Peer {
     pub(crate) anonymous: bool,
     /// Whether it is on this machine.
     pub(crate) near: bool,
-    /// The hosts that are served where it came in; none where its requests need not name any.
+    /// The hosts that its listener serves; `None` if requests need not name any.
     pub(crate) hosts: Option<Arc<Hosts>>,
     pub(crate) mark: Mark,
 }
@@ -61,7 +60,7 @@ pub(crate) enum Mark {
     Nothing,
     /// The user at the other end of a Unix socket.
     User(u32),
-    /// The names in a client's certificate, which its authority vouches for.
+    /// The names in a client's certificate, verified by its authority.
     Names(Vec<String>),
 }
 
@@ -72,7 +71,7 @@ impl Mark {
         };
         let Ok(Some(names)) = certificate.subject_alternative_name() else { return Mark::Nothing };
         let text = |name: &GeneralName<'_>| match name {
-            // One kind of name must not pass for another.
+            // One kind of name must not be mistaken for another.
             GeneralName::DNSName(name) => (!name.contains([':', '@'])).then(|| canonical_san(name)),
             GeneralName::URI(name) => name.contains(':').then(|| (*name).to_owned()),
             GeneralName::RFC822Name(name) => {
@@ -92,10 +91,10 @@ pub(crate) struct Caller {
     in_flight: AtomicUsize,
 }
 
-/// What the file said when it was last read.
+/// The contents of the file at the last reload.
 #[derive(Default)]
 struct Known {
-    /// Which reading of the file this is.
+    /// Increases with every reload.
     reading: u64,
     callers: Vec<Arc<Caller>>,
     /// Anonymous callers.
@@ -109,19 +108,17 @@ pub(crate) struct Callers {
     path: PathBuf,
     telemetry: Arc<Telemetry>,
     known: ArcSwap<Known>,
-    /// For anonymous callers, where the file has no entry for them.
+    /// Anonymous callers, if the file has no entry for them.
     unnamed: Arc<Caller>,
-    pub(crate) reloads_taken: AtomicU64,
-    pub(crate) reloads_refused: AtomicU64,
+    pub(crate) reloads: Reloads,
 }
 
 impl Callers {
     pub(crate) fn open(path: PathBuf, telemetry: Arc<Telemetry>) -> Result<Callers, CallersError> {
-        let (reloads_taken, reloads_refused) = (AtomicU64::new(0), AtomicU64::new(0));
         let nothing = Granted { caller: ANONYMOUS.into(), rights: Vec::new() };
         let unnamed = Arc::new(Caller::new(nothing, CallerIndex::ANONYMOUS, Terms::default()));
-        let known = ArcSwap::default();
-        let callers = Callers { path, telemetry, known, unnamed, reloads_taken, reloads_refused };
+        let (known, reloads) = (ArcSwap::default(), Reloads::default());
+        let callers = Callers { path, telemetry, known, unnamed, reloads };
         callers.take(callers.read()?);
         Ok(callers)
     }
@@ -132,23 +129,17 @@ impl Callers {
         file::parse(&bytes).map_err(|faults| CallersError::Faulty { path: self.path.clone(), faults })
     }
 
-    /// Reads the file again; keeps the last good state where it is faulty.
+    /// Reads the file again; keeps the last good state if it has faults.
     pub(crate) fn reload(&self) {
-        match self.read() {
-            Ok(entries) => {
-                tracing::info!(callers = entries.len(), "the callers' file was read again");
-                self.take(entries);
-                self.reloads_taken.fetch_add(1, Ordering::Relaxed);
-            }
-            Err(error) => {
-                tracing::error!(%error, "the new callers' file is not used; the last one stays");
-                self.reloads_refused.fetch_add(1, Ordering::Relaxed);
-            }
-        }
+        let refused = "the new callers' file is not used; the last one stays";
+        self.reloads.apply(self.read(), refused, |entries| {
+            tracing::info!(callers = entries.len(), "the callers' file was read again");
+            self.take(entries);
+        });
     }
 
     fn take(&self, entries: Vec<Entry>) {
-        // Anonymous callers are counted as before, whatever is granted to them.
+        // Anonymous callers keep their index, whatever rights they get.
         let names: Vec<_> =
             entries.iter().map(|entry| entry.name.as_str()).filter(|name| *name != ANONYMOUS).collect();
         let mut places = self.telemetry.caller_indexes(&names).into_iter();
@@ -161,7 +152,7 @@ impl Callers {
             known.keys.extend(entry.keys.into_iter().map(|key| (key, place)));
             known.names.extend(entry.sans.into_iter().map(|name| (name, place)));
             known.users.extend(entry.uids.into_iter().map(|user| (user, place)));
-            // An unchanged caller keeps what it has used of its limits.
+            // An unchanged caller keeps its used limits.
             let granted = Granted { caller: entry.name.into(), rights: entry.rights };
             let same = |caller: &&Arc<Caller>| *caller.granted == granted && caller.terms == entry.terms;
             let caller = before.callers.iter().find(same).cloned();
@@ -172,29 +163,24 @@ impl Callers {
         self.known.store(Arc::new(known));
     }
 
-    /// The caller of a request: by its key, else by its connection. An unknown key is a fault even where anonymous callers are
-    /// served: a client that sends a key expects to be identified.
+    /// The caller of a request, by its key, else by its connection.
+    ///
+    /// An unknown key is a fault even if anonymous callers are served: a client that sends a key expects to be
+    /// identified.
     fn find(&self, mark: &Mark, key: Option<&Digest>) -> Result<Option<Arc<Caller>>, Fault> {
         let known = self.known.load();
-        let place = match key {
-            Some(key) => match known.keys.get(key) {
-                Some(place) => Some(place),
-                None => {
-                    return Err(unknown(
-                        "the API key is not known here; ask for a new one, or check how it is sent",
-                    ));
-                }
-            },
-            None => match mark {
-                Mark::Nothing => None,
-                Mark::User(user) => known.users.get(user),
-                Mark::Names(names) => names.iter().find_map(|name| known.names.get(name)),
-            },
+        let unknown_key =
+            || unknown("the API key is not known here; ask for a new one, or check how it is sent");
+        let place = match (key, mark) {
+            (Some(key), _) => Some(known.keys.get(key).ok_or_else(unknown_key)?),
+            (None, Mark::Nothing) => None,
+            (None, Mark::User(user)) => known.users.get(user),
+            (None, Mark::Names(names)) => names.iter().find_map(|name| known.names.get(name)),
         };
         Ok(place.and_then(|place| known.callers.get(*place)).map(Arc::clone))
     }
 
-    /// Anonymous callers, where they are served. Without an entry in the file they may only ask for health.
+    /// Anonymous callers. Without an entry in the file they may only query health.
     fn anonymous(&self) -> Arc<Caller> {
         let known = self.known.load();
         known.anonymous.as_ref().map_or_else(|| Arc::clone(&self.unnamed), Arc::clone)
@@ -216,13 +202,13 @@ impl Caller {
     }
 
     fn visit(self: &Arc<Caller>) -> Visit {
-        let standing = self.admit().map_err(Box::new);
+        let admitted = self.admit().map_err(Box::new);
         // Anonymous callers have no name in records.
         let name = (self.index != CallerIndex::ANONYMOUS).then(|| Arc::clone(&self.granted.caller));
-        Visit { caller: self.index, name, access: Access::granted(Arc::clone(&self.granted)), standing }
+        Visit { caller: self.index, name, access: Access::granted(Arc::clone(&self.granted)), admitted }
     }
 
-    /// Lets one more request in, where the caller's terms allow it.
+    /// Admits one more request within the caller's limits.
     fn admit(self: &Arc<Caller>) -> Result<Option<InFlight>, Fault> {
         let limited =
             |text: String, wait| Fault::new(FaultKind::CallerLimited, Stage::Admit, text).retry_after(wait);
@@ -244,7 +230,7 @@ impl Caller {
             let wait = until.wait_time_from(DefaultClock::default().now());
             let rate = self.terms.per_second.map_or(0, u32::from);
             let text = format!(
-                "caller '{}' may ask {rate} requests a second; try again in {} ms",
+                "caller '{}' may send {rate} requests a second; try again in {} ms",
                 self.name(),
                 wait.as_millis() + 1
             );
@@ -254,7 +240,7 @@ impl Caller {
     }
 }
 
-/// One request of a caller, counted while it lasts.
+/// One request of a caller in flight.
 pub(crate) struct InFlight(Arc<Caller>);
 
 impl Drop for InFlight {
@@ -263,9 +249,9 @@ impl Drop for InFlight {
     }
 }
 
-/// Who asks: known by the connection or by the head of the request.
+/// The sender of a request, by its connection or its head.
 pub(crate) enum Visitor {
-    /// Where no callers are known.
+    /// The server has no callers' file.
     Anybody,
     Known(Arc<Caller>),
     Nobody(Box<Fault>),
@@ -289,7 +275,7 @@ impl Visitor {
         }
     }
 
-    /// What they may do, without a request being counted.
+    /// The rights, without counting a request.
     pub(crate) fn access(&self) -> Access {
         match self {
             Visitor::Anybody => Access::default(),
@@ -298,7 +284,7 @@ impl Visitor {
         }
     }
 
-    /// One request of theirs.
+    /// Counts one request.
     pub(crate) fn visit(&self) -> Visit {
         match self {
             Visitor::Anybody => Visit::open(),
@@ -307,14 +293,15 @@ impl Visitor {
                 caller: CallerIndex::NONE,
                 name: None,
                 access: Access::none(),
-                standing: Err(fault.clone()),
+                admitted: Err(fault.clone()),
             },
         }
     }
 }
 
-/// Who asks with every message of a stream. A stream outlives keys, so they are looked up again once the file was read
-/// anew.
+/// The sender of a stream's messages.
+///
+/// A stream may outlive a key, so the caller is looked up again after each reload of the file.
 pub(crate) struct Guest {
     pub(crate) visitor: Visitor,
     peer: Peer,
@@ -324,13 +311,13 @@ pub(crate) struct Guest {
 
 impl Guest {
     pub(crate) fn find(callers: Option<&Callers>, peer: &Peer, headers: &HeaderMap) -> Guest {
-        // IndexMark first: a file that is read in between is seen at the next message.
+        // Before the lookup: a reload in between is then noticed at the next message.
         let reading = callers.map_or(0, |callers| callers.known.load().reading);
         let visitor = Visitor::find(callers, peer, headers);
         Guest { visitor, peer: peer.clone(), key: digest_of(headers), reading }
     }
 
-    /// One message of theirs.
+    /// Counts one message.
     pub(crate) fn visit(&mut self, callers: Option<&Callers>) -> Visit {
         self.look_again(callers);
         self.visitor.visit()
@@ -338,7 +325,7 @@ impl Guest {
 
     fn look_again(&mut self, callers: Option<&Callers>) {
         let Some(callers) = callers else { return };
-        // IndexMark first: a file that is read in between is seen at the next message.
+        // Before the lookup: a reload in between is then noticed at the next message.
         let reading = callers.known.load().reading;
         if reading != self.reading {
             self.visitor = Visitor::of(callers, &self.peer, self.key.as_ref());
@@ -347,25 +334,25 @@ impl Guest {
     }
 }
 
-/// A request's standing with its caller: whose it is, and whether it may go on. To be held while the request lasts.
+/// The caller of a request, and whether it is admitted. Hold it for as long as the request lasts.
 pub(crate) struct Visit {
     pub(crate) caller: CallerIndex,
-    /// As the callers' file has it.
+    /// The name in the callers' file.
     pub(crate) name: Option<Arc<str>>,
     pub(crate) access: Access,
-    /// Boxed, because every request carries this and few are refused.
-    pub(crate) standing: Result<Option<InFlight>, Box<Fault>>,
+    /// Boxed, because every request has this and few are refused.
+    pub(crate) admitted: Result<Option<InFlight>, Box<Fault>>,
 }
 
 impl Visit {
-    /// Of a request that anybody may make, like a look at the server's health.
+    /// A request that needs no caller, such as a health check.
     pub(crate) fn open() -> Visit {
-        Visit { caller: CallerIndex::ANONYMOUS, name: None, access: Access::default(), standing: Ok(None) }
+        Visit { caller: CallerIndex::ANONYMOUS, name: None, access: Access::default(), admitted: Ok(None) }
     }
 
-    /// What to hold while the request lasts, and whether it may go on.
+    /// The guard to hold while the request lasts, and whether it is admitted.
     pub(crate) fn split(self) -> (Option<InFlight>, Result<(), Fault>) {
-        match self.standing {
+        match self.admitted {
             Ok(in_flight) => (in_flight, Ok(())),
             Err(fault) => (None, Err(*fault)),
         }

@@ -1,14 +1,16 @@
-//! Bodies and messages in and out of gzip and deflate. Small ones on the lane; large ones, and small ones that turn out
-//! large, on the lane's thread for that, in steps: between two of them the budget is asked, and who hung up is forgotten.
+//! Compresses and decompresses bodies and messages (gzip, deflate).
+//!
+//! Small ones on the lane. Large ones, and small ones that inflate to much, on the lane's coding thread, in
+//! steps: between two steps the budget is checked, and work for clients that hung up ends.
 
 use crate::body::BodyPart;
 use bytes::Bytes;
 use flyball_core::{Fault, FaultKind, Stage};
 use flyball_wire::coding::{Coding, Inflater, deflate};
 
-/// More than this, going in or coming out, would hold a lane for too long.
+/// Larger input or output would occupy a lane for too long.
 const ON_LANE_BYTES_MAX: usize = 64 << 10;
-/// What goes in and what comes out of one step on the other thread, about a millisecond's worth.
+/// Input and output of one step on the coding thread: about a millisecond of work.
 const STEP_BYTES: usize = 1 << 20;
 
 pub(crate) async fn inflated(
@@ -23,11 +25,11 @@ pub(crate) async fn inflated(
         Err(plain) => return Ok(plain),
     };
     if length <= ON_LANE_BYTES_MAX && inflater.work(ON_LANE_BYTES_MAX)? {
-        part.grow_to(length + inflater.len())?;
+        part.grow_to(length + inflater.inflated())?;
         return Ok(inflater.finish());
     }
     loop {
-        part.grow_to(length + inflater.len() + STEP_BYTES.min(bytes_max))?;
+        part.grow_to(length + inflater.inflated() + STEP_BYTES.min(bytes_max))?;
         let step = off_lane(move || {
             let done = inflater.work(STEP_BYTES);
             (inflater, done)
@@ -40,7 +42,7 @@ pub(crate) async fn inflated(
     }
 }
 
-/// The bytes in a coding; none where they had better stay as they are.
+/// Compresses the bytes; `None` if that does not make them smaller.
 pub(crate) async fn deflated(coding: Coding, plain: &Bytes) -> Option<Bytes> {
     if plain.len() <= ON_LANE_BYTES_MAX {
         return deflate(coding, plain);
@@ -49,11 +51,8 @@ pub(crate) async fn deflated(coding: Coding, plain: &Bytes) -> Option<Bytes> {
     off_lane(move || deflate(coding, &plain)).await.ok().flatten()
 }
 
-/// Every lane has one thread for this, with a low priority; see `lane_thread.rs`.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the pool has one thread, and what waits for it is bounded as bodies are"
-)]
+/// Runs `work` on the lane's coding thread, which has a low priority (`lane_thread.rs`).
+#[expect(clippy::disallowed_methods, reason = "the pool has one thread, and the body limits bound its queue")]
 async fn off_lane<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Fault> {
     tokio::task::spawn_blocking(work).await.map_err(|error| {
         Fault::new(FaultKind::Panicked, Stage::Parse, format!("a body could not be read: {error}"))
@@ -86,7 +85,7 @@ mod tests {
                         "{length} {coding:?}"
                     );
                     let Some(packed) = packed else { continue };
-                    let budget = BodyBudget::new(length);
+                    let budget = BodyBudget::new(length, std::time::Duration::ZERO);
                     assert_eq!(inflated(coding, packed, length, &budget.part()).await, Ok(plain.clone()));
                 }
             }
@@ -96,7 +95,7 @@ mod tests {
     #[test]
     fn a_small_bomb_leaves_the_lane_and_is_refused_at_the_limit() {
         let limit = 4 << 20;
-        let budget = BodyBudget::new(limit);
+        let budget = BodyBudget::new(limit, std::time::Duration::ZERO);
         let bomb = deflate(Coding::Gzip, &vec![0; 8 << 20]).expect("zeros shrink");
         let refused = on_lane(inflated(Coding::Gzip, bomb, limit, &budget.part()));
         assert_eq!(refused.expect_err("must be refused").kind, FaultKind::BodyTooLarge);
@@ -109,7 +108,7 @@ mod tests {
         });
         let plain: Vec<u8> = noise.map(|n| (n >> 58) as u8).take(60_000).collect();
         let packed = deflate(Coding::Gzip, &plain).expect("six bits of eight");
-        let budget = BodyBudget::new(1);
+        let budget = BodyBudget::new(1, std::time::Duration::ZERO);
         let refused = on_lane(inflated(Coding::Gzip, packed, 1 << 20, &budget.part()));
         assert_eq!(refused.expect_err("must be refused").kind, FaultKind::InFlightFull);
     }
@@ -117,7 +116,7 @@ mod tests {
     #[test]
     fn bombs_together_stay_within_the_budget_of_all_bodies() {
         let limit = 4 << 20;
-        let budget = BodyBudget::new(limit);
+        let budget = BodyBudget::new(limit, std::time::Duration::ZERO);
         let plain = vec![0; limit];
         let packed = deflate(Coding::Gzip, &plain).expect("zeros shrink");
         on_lane(async {

@@ -1,5 +1,7 @@
-//! The server's settings: what was written, checked as a whole. `python/flyball/documents/config` has the same keys and
-//! defaults, and `docs/reference/server-config.md` is made from those; only this checks them.
+//! The server's settings and their checks.
+//!
+//! `python/flyball/documents/config` has the same keys and defaults, and `docs/reference/server-config.md` is generated
+//! from those; only this module checks them.
 
 use crate::hosts;
 use flyball_core::snapshot::is_valid_name;
@@ -15,57 +17,53 @@ mod read;
 pub use flyball_core::snapshot::SnapshotFault as ConfigFault;
 use read::{LANES_MAX, LISTS, NUMBERS, allowed, fault};
 
-/// A key, what it is, and what it may be.
-type Told = (&'static str, String, String);
-
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ServerConfig {
     /// Addresses to listen on: `host:port` (port 0 takes a free one), `tls://host:port` or `unix:/path`.
     pub listen: Vec<String>,
-    /// The server's certificate and those between it and its authority, PEM; read again when the file changes.
+    /// PEM file of the server's certificate chain; reloaded when it changes.
     pub tls_cert: Option<PathBuf>,
     pub tls_key: Option<PathBuf>,
-    /// Whoever connects by TLS must show a certificate of these authorities.
+    /// TLS clients must have a certificate of these authorities.
     pub tls_client_ca: Option<PathBuf>,
-    /// Of the sockets that `unix:` addresses make, octal.
+    /// The mode of `unix:` sockets, octal.
     pub unix_mode: String,
-    /// `user` or `user:group`, names or numbers; none given leaves them as they come.
+    /// The owner of `unix:` sockets: `user` or `user:group`, names or numbers. Null: the process's own.
     pub unix_owner: Option<String>,
-    /// Who may call, and how much: a JSON file that is read again when it changes.
+    /// JSON file of callers, their rights and limits; reloaded when it changes.
     pub callers: Option<PathBuf>,
-    /// Hosts that requests may name beside this machine's own; `*` for any. None given: on loopback no others, elsewhere any.
+    /// Hosts that requests may name besides this machine's own; `*` for any. Empty: none on loopback, any elsewhere.
     pub hosts: Vec<String>,
     /// Serve anonymous callers; by default on loopback and Unix sockets only.
     pub allow_anonymous: Option<bool>,
-    /// One lane is one thread that serves; none given means one for each core that this process may use.
+    /// Serving threads. Null: one for each core that this process may use.
     pub lanes: Option<usize>,
-    /// Threads without sockets, for slow models; none given means as many as lanes, and never more than that.
+    /// Threads without sockets, for slow models. Null: as many as lanes, which is the maximum.
     pub compute_lanes: Option<usize>,
-    /// A run that is expected to take longer is left to a thread without sockets.
+    /// Runs that are expected to take longer go to a compute lane.
     pub inline_run_us_max: u64,
-    /// A load that would take the process beyond this is refused; none given means the cgroup's limit, else the
-    /// machine's memory.
+    /// Loads beyond this memory are refused. Null: the cgroup's limit, else the machine's memory.
     pub memory_bytes_max: Option<u64>,
-    /// A run that would take more fails alone; none given means half of the above.
+    /// A run that needs more memory fails. Null: half of `memory_bytes_max`.
     pub run_memory_bytes_max: Option<u64>,
-    /// CPU time in which a model must be loaded and probed before it serves; four times as long on the clock.
+    /// Maximum CPU time to load and probe a model; four times as long in wall-clock time.
     pub probe_ms_max: u64,
-    /// Memory that loading and probing a model may take; none given means what `memory_bytes_max` leaves.
+    /// Maximum memory to load and probe a model. Null: the rest of `memory_bytes_max`.
     pub probe_memory_bytes_max: Option<u64>,
-    /// Keep the process's memory from being swapped out; without the right to it the server does not start.
+    /// Lock the process's memory. The server does not start without the right to do so.
     pub mlock: bool,
     pub ort_path: Option<PathBuf>,
     pub body_bytes_max: usize,
-    /// An answer that may take more is refused before it is written.
+    /// A response that may be larger is refused before it is written.
     pub answer_bytes_max: usize,
     pub header_bytes_max: usize,
     pub connections_max: usize,
-    /// Of one peer's address; Unix sockets have none, and loopback is not counted.
+    /// Maximum connections of one IP address; loopback is not counted.
     pub connections_per_address_max: usize,
-    /// Requests at once on one HTTP/2 connection.
+    /// Maximum concurrent requests on one HTTP/2 connection.
     pub streams_max: usize,
-    /// Requests at once on all HTTP/2 connections.
+    /// Maximum concurrent requests on all HTTP/2 connections.
     pub streams_total_max: usize,
     pub in_flight_max: usize,
     pub header_timeout_ms: u64,
@@ -74,42 +72,42 @@ pub struct ServerConfig {
     pub grace_ms: u64,
     /// PEM file of the root keys, which sign the trust policy.
     pub trust_root: Option<PathBuf>,
-    /// The trust policy that one of them signed; read again when the file changes.
+    /// The signed trust policy; reloaded when it changes.
     pub trust_policy: Option<PathBuf>,
-    /// The folder of the anti-rollback file; by default next to the policy.
+    /// The folder of the anti-rollback file. Null: next to the policy.
     pub state_folder: Option<PathBuf>,
-    /// What this server is for: releases and snapshots for others are refused.
+    /// This server's environment: releases and snapshots for others are refused.
     pub environment: String,
     /// Unsigned deployments: `refuse` or `allow`.
     pub unsigned: String,
-    /// Deployments of each name that stay loaded after they were replaced, to go back to at once.
+    /// Replaced deployments of each name that stay loaded, for an immediate rollback.
     pub previous_kept: usize,
     /// Apply the snapshot again whenever its index changes on disk.
     pub watch_snapshot: bool,
     /// Whether clients may load and unload models.
     pub allow_model_control: bool,
-    /// Whether clients may have tensors read from and written to shared memory of this machine.
+    /// Whether clients may pass tensors in shared memory.
     pub allow_shared_memory: bool,
-    /// Where the windows of features are kept over restarts; none given: in memory alone.
+    /// The folder in which feature windows survive restarts. Null: in memory only.
     pub features_folder: Option<PathBuf>,
-    /// Where decisions are recorded; none given: nowhere.
+    /// The folder in which decisions are recorded. Null: not recorded.
     pub journal_folder: Option<PathBuf>,
     /// Maximum fsync delay for buffered records.
     pub journal_sync_ms: u64,
-    /// Nothing more is recorded while something older than this is not on the disk.
+    /// Recording stops while an older record is not on disk.
     pub journal_loss_ms_max: u64,
     pub journal_segment_bytes: u64,
     pub journal_segment_s: u64,
     pub journal_checkpoint_s: u64,
-    /// Of the key that signs checkpoints; none given: the folder's own.
+    /// The key that signs checkpoints. Null: in the journal's folder.
     pub journal_key: Option<PathBuf>,
-    /// The place of the key that subjects' keys are encrypted under; none given: the folder's own.
+    /// The source of the key that encrypts subjects' keys. Null: in the journal's folder.
     pub journal_kek: Option<String>,
-    /// Rows come from files: nothing is looked up or counted, and rows may bring the values of features along.
+    /// Rows come from files: features are not looked up or counted, and rows may contain their values.
     pub offline: bool,
-    /// Web pages of these origins may read answers; `*` for any.
+    /// Web pages of these origins may read responses; `*` for any.
     pub cors_origins: Vec<String>,
-    /// Shorter answers are never compressed.
+    /// Shorter responses are never compressed.
     pub compress_bytes_min: usize,
     pub log: String,
 }
@@ -173,8 +171,11 @@ impl Default for ServerConfig {
     }
 }
 
+/// Whether one item of a list is valid.
+type Check = fn(&str) -> bool;
+
 impl ServerConfig {
-    /// Every setting that is out of bounds, never just the first.
+    /// All invalid settings, not only the first.
     pub fn check(&self) -> Vec<ConfigFault> {
         let mut faults = Vec::new();
         let written = serde_json::to_value(self).unwrap_or_default();
@@ -188,35 +189,23 @@ impl ServerConfig {
                 faults.push(fault(key, written[key].clone()));
             }
         }
-        let mut refuse = |path: String, is: &str, allowed: &str| {
-            faults.push(ConfigFault { path, is: is.into(), allowed: allowed.to_owned() });
-        };
-        for (place, address) in self.listen.iter().enumerate() {
-            if Endpoint::parse(address).is_none() {
-                refuse(format!("listen[{place}]"), address, &allowed("listen[]"));
+        let items: [(_, _, Check); 3] = [
+            ("listen", &self.listen, |address| Endpoint::parse(address).is_some()),
+            ("cors_origins", &self.cors_origins, is_valid_origin),
+            ("hosts", &self.hosts, hosts::is_valid),
+        ];
+        for (key, items, is_valid) in items {
+            for (place, item) in items.iter().enumerate().filter(|(_, item)| !is_valid(item)) {
+                let allowed = allowed(&format!("{key}[]"));
+                faults.push(ConfigFault {
+                    path: format!("{key}[{place}]"),
+                    is: item.as_str().into(),
+                    allowed,
+                });
             }
         }
-        for (place, origin) in
-            self.cors_origins.iter().enumerate().filter(|(_, origin)| !sound_origin(origin))
-        {
-            refuse(format!("cors_origins[{place}]"), origin, &allowed("cors_origins[]"));
-        }
-        for (place, host) in self.hosts.iter().enumerate().filter(|(_, host)| !hosts::sound(host)) {
-            refuse(format!("hosts[{place}]"), host, &allowed("hosts[]"));
-        }
-        for (path, is) in self.tls_faults() {
-            refuse(path.to_owned(), &is, &allowed(path));
-        }
-        let together = [self.unix_faults(), self.trust_faults(), self.kek_faults()];
-        for (path, is, allowed) in together.into_iter().flatten() {
-            refuse(path.to_owned(), &is, &allowed);
-        }
-        for key in self.empty_paths() {
-            refuse(key.to_owned(), "", &allowed(key));
-        }
-        if self.log_level().is_none() {
-            refuse("log".to_owned(), &self.log, &allowed("log"));
-        }
+        let text_faults = self.tls_faults().into_iter().chain(self.text_faults());
+        faults.extend(text_faults.map(|(key, is)| fault(key, is.into())));
         if self.has_too_many_compute_lanes() {
             faults.push(fault("compute_lanes", self.compute_lanes.into()));
         }
@@ -226,78 +215,54 @@ impl ServerConfig {
         faults
     }
 
-    /// Paths that were given, and name nothing.
-    fn empty_paths(&self) -> impl Iterator<Item = &'static str> {
-        let paths = [
-            ("callers", &self.callers),
-            ("features_folder", &self.features_folder),
-            ("journal_folder", &self.journal_folder),
-            ("journal_key", &self.journal_key),
-        ];
-        let empty = |path: &PathBuf| path.as_os_str().is_empty();
-        paths.into_iter().filter(move |(_, path)| path.as_ref().is_some_and(empty)).map(|(key, _)| key)
-    }
-
-    /// Whether the journal may lose less than two syncs' worth; each number alone has its own limits.
+    /// Whether the journal may lose less than two syncs' worth; each number also has its own limits.
     fn may_lose_too_little(&self) -> bool {
         let (sync, loss) = (self.journal_sync_ms, self.journal_loss_ms_max);
         (10..=10_000).contains(&sync) && (100..2 * sync).contains(&loss)
     }
 
-    fn kek_faults(&self) -> Vec<Told> {
-        let wrong = self.journal_kek.as_ref().filter(|place| place.parse::<KekSource>().is_err());
-        wrong.map(|place| ("journal_kek", place.clone(), allowed("journal_kek"))).into_iter().collect()
-    }
-
-    fn unix_faults(&self) -> Vec<Told> {
-        let mut faults = Vec::new();
-        if self.unix_mode().is_none() {
-            faults.push(("unix_mode", self.unix_mode.clone(), allowed("unix_mode")));
-        }
-        if let Some(owner) = self.unix_owner.as_ref().filter(|owner| !sound_owner(owner)) {
-            faults.push(("unix_owner", owner.clone(), allowed("unix_owner")));
-        }
-        faults
-    }
-
-    /// A policy without the keys that may sign it says nothing, nor do those without one.
-    fn trust_faults(&self) -> Vec<Told> {
+    /// Invalid texts and paths besides TLS, each with its value.
+    fn text_faults(&self) -> impl Iterator<Item = (&'static str, String)> {
         let (root, policy) = (&self.trust_root, &self.trust_policy);
         let empty = |path: &Option<PathBuf>| path.as_ref().is_some_and(|path| path.as_os_str().is_empty());
-        let shown = |path: &Option<PathBuf>| match path {
-            Some(path) => path.display().to_string(),
-            None => "null".to_owned(),
-        };
+        // A policy without root keys cannot be verified, and root keys without a policy have no use.
         let unpaired = root.is_some() != policy.is_some() && !empty(root);
-        let unsigned = ["refuse", "allow"].contains(&self.unsigned.as_str());
+        let owner = self.unix_owner.clone().unwrap_or_default();
+        let kek = self.journal_kek.clone().unwrap_or_default();
         let wrong = [
+            ("unix_mode", self.unix_mode().is_none(), self.unix_mode.clone()),
+            ("unix_owner", self.unix_owner.is_some() && !is_valid_owner(&owner), owner),
             ("trust_root", empty(root), shown(root)),
             ("trust_policy", unpaired || empty(policy), shown(policy)),
-            ("state_folder", empty(&self.state_folder), shown(&self.state_folder)),
+            ("state_folder", empty(&self.state_folder), String::new()),
             ("environment", !is_valid_name(&self.environment), self.environment.clone()),
-            ("unsigned", !unsigned, self.unsigned.clone()),
+            ("unsigned", !["refuse", "allow"].contains(&self.unsigned.as_str()), self.unsigned.clone()),
+            ("journal_kek", self.journal_kek.is_some() && kek.parse::<KekSource>().is_err(), kek),
+            ("callers", empty(&self.callers), String::new()),
+            ("features_folder", empty(&self.features_folder), String::new()),
+            ("journal_folder", empty(&self.journal_folder), String::new()),
+            ("journal_key", empty(&self.journal_key), String::new()),
+            ("log", self.log_level().is_none(), self.log.clone()),
         ];
-        let wrong = wrong.into_iter().filter(|(_, wrong, _)| *wrong);
-        wrong.map(|(key, _, is)| (key, is, allowed(key))).collect()
+        wrong.into_iter().filter(|(_, wrong, _)| *wrong).map(|(key, _, is)| (key, is))
     }
 
     pub(crate) fn allows_unsigned(&self) -> bool {
         self.unsigned == "allow"
     }
 
-    /// A model has one session for each lane, so a further thread would have none to run. Each number alone is told by its
-    /// own bound.
+    /// A model has one session per lane, so further compute lanes would have none. Each number also has its own limits.
     fn has_too_many_compute_lanes(&self) -> bool {
         let (lanes, compute) = (self.lanes.unwrap_or(0), self.compute_lanes.unwrap_or(0));
         lanes > 0 && (lanes + 1..=LANES_MAX).contains(&compute)
     }
 
-    /// Certificate and key belong to `tls://` addresses: one without the other would serve what nobody meant.
+    /// Certificate and key belong to `tls://` addresses: one without the other is a mistake.
     fn tls_faults(&self) -> Vec<(&'static str, String)> {
-        // Where `listen` itself is refused, nobody knows what was meant.
-        let sound = (1..=16).contains(&self.listen.len())
+        // With an invalid `listen` the intention is unknown.
+        let valid = (1..=16).contains(&self.listen.len())
             && self.listen.iter().all(|address| Endpoint::parse(address).is_some());
-        if !sound {
+        if !valid {
             return Vec::new();
         }
         let tls = self.listen.iter().any(|address| address.starts_with("tls://"));
@@ -310,12 +275,7 @@ impl ServerConfig {
             Some(path) => !tls || path.as_os_str().is_empty(),
             None => *needed,
         });
-        wrong
-            .map(|(key, path, _)| {
-                let is = path.as_ref().map_or_else(|| "null".to_owned(), |path| path.display().to_string());
-                (key, is)
-            })
-            .collect()
+        wrong.map(|(key, path, _)| (key, shown(path))).collect()
     }
 
     pub(crate) fn unix_mode(&self) -> Option<u32> {
@@ -355,7 +315,16 @@ impl ServerConfig {
     }
 }
 
-/// The kernel's limit on the path of a socket, less its closing zero.
+/// All faults in one message.
+pub(crate) fn list(faults: &[ConfigFault]) -> String {
+    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn shown(path: &Option<PathBuf>) -> String {
+    path.as_ref().map_or_else(|| "null".to_owned(), |path| path.display().to_string())
+}
+
+/// The kernel's limit on a socket's path, without the terminating zero.
 const UNIX_PATH_BYTES_MAX: usize = 107;
 
 /// One parsed entry of `listen`.
@@ -369,37 +338,37 @@ pub(crate) enum Endpoint<'a> {
 impl Endpoint<'_> {
     pub(crate) fn parse(text: &str) -> Option<Endpoint<'_>> {
         if let Some(path) = text.strip_prefix("unix:") {
-            let sound = !path.is_empty() && path.len() <= UNIX_PATH_BYTES_MAX && !path.contains('\0');
-            return sound.then(|| Endpoint::Unix(Path::new(path)));
+            let valid = !path.is_empty() && path.len() <= UNIX_PATH_BYTES_MAX && !path.contains('\0');
+            return valid.then(|| Endpoint::Unix(Path::new(path)));
         }
         match text.strip_prefix("tls://") {
-            Some(address) => sound_address(address).then_some(Endpoint::Tls(address)),
-            None => sound_address(text).then_some(Endpoint::Tcp(text)),
+            Some(address) => is_valid_address(address).then_some(Endpoint::Tls(address)),
+            None => is_valid_address(text).then_some(Endpoint::Tcp(text)),
         }
     }
 }
 
-fn sound_address(address: &str) -> bool {
+fn is_valid_address(address: &str) -> bool {
     let Some((host, port)) = address.rsplit_once(':') else { return false };
     let bracketed = host.starts_with('[') && host.ends_with(']');
     let plain = !host.contains([':', '/']) && !host.contains(char::is_whitespace);
     !host.is_empty() && (bracketed || plain) && port.parse::<u16>().is_ok()
 }
 
-fn sound_origin(origin: &str) -> bool {
+fn is_valid_origin(origin: &str) -> bool {
     let host = origin.strip_prefix("https://").or_else(|| origin.strip_prefix("http://"));
-    let sound =
+    let valid =
         |host: &str| !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/');
-    origin == "*" || host.is_some_and(sound)
+    origin == "*" || host.is_some_and(valid)
 }
 
-fn sound_owner(owner: &str) -> bool {
-    let sound = |name: &str| {
+fn is_valid_owner(owner: &str) -> bool {
+    let valid = |name: &str| {
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
         !name.is_empty() && name.bytes().all(allowed)
     };
     let (user, group) = owner.split_once(':').unwrap_or((owner, owner));
-    sound(user) && sound(group)
+    valid(user) && valid(group)
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
-//! What changes the models that serve, beside live traffic: snapshots, and single loads and unloads that clients ask for.
-//! One thing at a time, on a thread that gives way to the lanes; a lane only waits for the answer.
+//! Changes the serving models during live traffic: snapshots, and loads and unloads by clients.
+//!
+//! One change at a time, on a thread of low priority; a lane only waits for the result.
 
+use crate::background::spawn;
 use crate::drain::{Drain, Phase};
 use crate::machine;
 use crate::shared::Shared;
@@ -17,18 +19,21 @@ use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
-/// How many orders may wait for the one that is carried out.
+/// Maximum waiting orders.
 pub(crate) const ORDERS_MAX: usize = 16;
-/// The largest models take minutes; after this long the caller is referred to the index.
+/// The largest models load for minutes; after this time the caller is referred to the index.
 const ORDER_WAIT_MAX: Duration = Duration::from_secs(600);
-/// A load runs with the idle policy while the machine has time to spare, so that lanes do not notice it. Without spare time it
-/// would never end, and a new version may be what helps; there it is merely nice.
+/// The nice value of a load on a busy machine.
+///
+/// With spare CPU time a load runs under the idle policy, so that it does not delay lanes. Without spare time
+/// it would then never end, and a new version may be the remedy.
 const LOADER_NICE: i32 = 10;
 const SPARE_MIN: f64 = 0.1;
 const SPARE_LOOK: Duration = Duration::from_millis(100);
 
-/// Gives the newest snapshot that has a model, where somebody knows of a newer one than was applied; none where the model
-/// is not there any more.
+/// Returns the newest snapshot with a model, if it is newer than the applied one.
+///
+/// `None`: the model no longer exists.
 pub type OnLoad = Box<dyn Fn(&str) -> Result<Option<Bundle>, String> + Send + Sync>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,14 +42,14 @@ pub(crate) enum Action {
     Unload,
 }
 
-/// A client's load or unload, on its way to the thread that does it.
+/// A client's load or unload, sent to the control thread.
 pub(crate) struct Order {
     model: String,
     action: Action,
     done: oneshot::Sender<Result<(), Fault>>,
 }
 
-/// Runs an order and waits for its result. The order is completed even if the caller has gone.
+/// Runs an order and waits for its result. It completes even if the caller leaves.
 pub(crate) async fn order(shared: &Shared, model: &str, action: Action) -> Result<(), Fault> {
     let (done, outcome) = oneshot::channel();
     let refused = |kind, text: String| Err(Fault::new(kind, Stage::Route, text));
@@ -52,7 +57,7 @@ pub(crate) async fn order(shared: &Shared, model: &str, action: Action) -> Resul
         Ok(()) => {}
         Err(TrySendError::Closed(_)) => return Err(leaving()),
         Err(TrySendError::Full(_)) => {
-            let text = format!("{ORDERS_MAX} loads wait already; try again later");
+            let text = format!("{ORDERS_MAX} loads are already waiting; try again later");
             return refused(FaultKind::InFlightFull, text);
         }
     }
@@ -60,8 +65,9 @@ pub(crate) async fn order(shared: &Shared, model: &str, action: Action) -> Resul
         Ok(Ok(outcome)) => outcome,
         Ok(Err(_dropped)) => Err(leaving()),
         Err(_elapsed) => {
-            let text =
-                format!("model '{model}' is still under way; ask the repository's index for its state");
+            let text = format!(
+                "the load or unload of model '{model}' is still running; query the repository index for its state"
+            );
             refused(FaultKind::ModelNotReady, text)
         }
     }
@@ -70,7 +76,7 @@ pub(crate) async fn order(shared: &Shared, model: &str, action: Action) -> Resul
 pub(crate) struct Control {
     shared: Arc<Shared>,
     loader: Arc<Loader<ModelMeter>>,
-    /// The snapshot that was applied last; locked during a load.
+    /// The last applied snapshot; locked during a load.
     applied: Mutex<Bundle>,
     on_load: OnceLock<OnLoad>,
 }
@@ -80,15 +86,15 @@ impl Control {
         Arc::new(Control { shared, loader, applied: Mutex::new(applied), on_load: OnceLock::new() })
     }
 
-    /// The first one stays.
+    /// Later calls change nothing.
     pub(crate) fn on_load(&self, on_load: OnLoad) {
         let _ = self.on_load.set(on_load);
     }
 
     pub(crate) fn apply(&self, bundle: &Bundle) -> Vec<Ack> {
-        self.beside_the_lanes(|applied| {
+        self.at_low_priority(|applied| {
             let outcome = self.loader.apply(bundle, &|| self.shared.drain.leaving());
-            // What was refused as a whole is nothing to load from later.
+            // A snapshot that was refused as a whole is not a source for later loads.
             if outcome.refused.is_none() {
                 *applied = bundle.clone();
             }
@@ -97,8 +103,8 @@ impl Control {
     }
 
     fn carry_out(&self, model: &str, action: Action) -> Result<(), Fault> {
-        self.beside_the_lanes(|applied| match action {
-            // A snapshot may have been applied meanwhile, for as long as that took.
+        self.at_low_priority(|applied| match action {
+            // Waiting for the lock may have taken as long as another snapshot's load.
             _ if self.shared.drain.leaving() => Err(leaving()),
             Action::Load => self.load(applied, model),
             Action::Unload => self.unload(model),
@@ -132,8 +138,8 @@ impl Control {
         if self.loader.unload(model).is_some() || known() { Ok(()) } else { Err(unknown(model)) }
     }
 
-    /// Runs `work` on a thread of its own, for as long as it takes: a thread cannot take its priority back.
-    fn beside_the_lanes<T: Send>(&self, work: impl FnOnce(&mut Bundle) -> T + Send) -> T {
+    /// Runs `work` on a new thread: a thread cannot raise its priority again.
+    fn at_low_priority<T: Send>(&self, work: impl FnOnce(&mut Bundle) -> T + Send) -> T {
         let mut guard = self.applied.lock().unwrap_or_else(PoisonError::into_inner);
         let applied: &mut Bundle = &mut guard;
         std::thread::scope(|scope| {
@@ -160,29 +166,26 @@ fn unknown(model: &str) -> Fault {
     Fault::new(FaultKind::ModelNotFound, Stage::Route, format!("model '{model}' is not here"))
 }
 
-/// The thread that carries orders out until the server is gone.
+/// Starts the control thread.
 pub(crate) fn start(
     shared: Arc<Shared>,
     control: Arc<Control>,
     mut orders: mpsc::Receiver<Order>,
 ) -> io::Result<JoinHandle<()>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    std::thread::Builder::new().name("control".to_owned()).spawn(move || {
-        runtime.block_on(async {
-            while let Some(order) = next(&shared.drain, &mut orders).await {
-                let carry_out = AssertUnwindSafe(|| control.carry_out(&order.model, order.action));
-                // A panic ends its order and no other.
-                let outcome = catch_unwind(carry_out).unwrap_or_else(|_panic| {
-                    let text = "the load panicked; see the server's log";
-                    Err(Fault::new(FaultKind::Panicked, Stage::Route, text))
-                });
-                let _ = order.done.send(outcome);
-            }
-        });
+    spawn("control", shared, Phase::Gone, |shared| async move {
+        while let Some(order) = next(&shared.drain, &mut orders).await {
+            let carry_out = AssertUnwindSafe(|| control.carry_out(&order.model, order.action));
+            // A panic ends its order and no other.
+            let outcome = catch_unwind(carry_out).unwrap_or_else(|_panic| {
+                let text = "the load panicked; see the server's log";
+                Err(Fault::new(FaultKind::Panicked, Stage::Route, text))
+            });
+            let _ = order.done.send(outcome);
+        }
     })
 }
 
-/// A server that drains begins no further order; waiting callers get an error when their orders are dropped.
+/// A draining server starts no further order; waiting callers get an error when their orders are dropped.
 async fn next(drain: &Drain, orders: &mut mpsc::Receiver<Order>) -> Option<Order> {
     tokio::select! {
         biased;
@@ -214,7 +217,7 @@ mod tests {
         }
         drop(waiting);
         for outcome in outcomes {
-            assert!(outcome.await.is_err(), "whoever waits is told");
+            assert!(outcome.await.is_err(), "waiting callers get an error");
         }
     }
 }

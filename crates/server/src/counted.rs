@@ -1,9 +1,8 @@
-//! What the transports count for the page of metrics: connections turned away, handshakes, files that were read again; what was
-//! loaded; and what
-//! features and the journal count, which their own crates do.
-//! Nothing here is touched by a request.
+//! Metrics of transports, deployments, features and the journal for `/metrics`.
+//!
+//! Features and the journal count in their own crates. No request touches this.
 
-use crate::callers::Callers;
+use crate::files::Reloads;
 use crate::journal;
 use crate::shared::Shared;
 use crate::tls::Tls;
@@ -11,9 +10,12 @@ use flyball_features::{Features, SourceCounts, WindowCounts};
 use flyball_plane::Provenance;
 use flyball_telemetry::Family;
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-/// Every family, also where it has no sample because the server has no TLS or no callers' file.
+/// Values with their labels.
+pub(crate) type Samples = Vec<(Cow<'static, str>, f64)>;
+
+/// All families, even without samples because the server has no TLS or no callers' file.
 pub(crate) fn families(shared: &Shared) -> Vec<Family> {
     let mut families = transports(shared);
     families.extend(deployments(shared));
@@ -22,95 +24,99 @@ pub(crate) fn families(shared: &Shared) -> Vec<Family> {
     families
 }
 
+pub(crate) fn counter(name: &'static str, help: &'static str, samples: Samples) -> Family {
+    Family { name, kind: "counter", help, samples }
+}
+
+pub(crate) fn gauge(name: &'static str, help: &'static str, samples: Samples) -> Family {
+    Family { name, kind: "gauge", help, samples }
+}
+
+/// One value without labels, or no sample.
+pub(crate) fn one(value: Option<f64>) -> Samples {
+    value.map(|value| (Cow::Borrowed(""), value)).into_iter().collect()
+}
+
+pub(crate) fn labelled(counts: impl Iterator<Item = (String, u64)>) -> Samples {
+    counts.map(|(labels, count)| (Cow::Owned(labels), count as f64)).collect()
+}
+
 fn transports(shared: &Shared) -> Vec<Family> {
     let tls = shared.tls.as_ref();
-    let one = |value: Option<u64>| value.map(|value| ("".into(), value as f64)).into_iter().collect();
+    let count = |count: u64| one(Some(count as f64));
+    let handshakes_failed = tls.map(|tls| tls.handshakes_failed.load(Ordering::Relaxed) as f64);
+    let not_after = tls.map(|tls| Tls::not_after(tls) as f64);
     vec![
-        Family {
-            name: "flyball_connections_refused_total",
-            kind: "counter",
-            help: "connections closed at once because their address has connections_per_address_max of them",
-            samples: one(Some(shared.address_slots.turned_away())),
-        },
+        counter(
+            "flyball_connections_refused_total",
+            "connections closed at once because their address has connections_per_address_max of them",
+            count(shared.address_slots.turned_away()),
+        ),
         shared.refused_queries.family(),
-        Family {
-            name: "flyball_connections_evicted_total",
-            kind: "counter",
-            help: "idle connections closed to make room because connections_max of them were open",
-            samples: one(Some(shared.open.evictions())),
-        },
-        Family {
-            name: "flyball_streams_open",
-            kind: "gauge",
-            help: "HTTP/2 requests that are open on all connections",
-            samples: one(Some(shared.streams.open() as u64)),
-        },
-        Family {
-            name: "flyball_streams_refused_total",
-            kind: "counter",
-            help: "HTTP/2 requests refused unread because too many are open, or too many of unknown callers",
-            samples: one(Some(shared.streams.refusals())),
-        },
-        Family {
-            name: "flyball_tls_handshakes_failed_total",
-            kind: "counter",
-            help: "TLS handshakes that failed or took too long",
-            samples: one(tls.map(|tls| tls.handshakes_failed.load(Ordering::Relaxed))),
-        },
-        Family {
-            name: "flyball_tls_reloads_total",
-            kind: "counter",
-            help: "changes of the certificate files",
-            samples: reloads(tls.map(|tls: &Tls| [&tls.reloads_taken, &tls.reloads_refused])),
-        },
-        Family {
-            name: "flyball_tls_not_after_seconds",
-            kind: "gauge",
-            help: "when the certificate in use expires, in seconds since 1970",
-            samples: one(tls.map(Tls::not_after)),
-        },
-        Family {
-            name: "flyball_callers_reloads_total",
-            kind: "counter",
-            help: "changes of the callers' file",
-            samples: reloads(
-                shared.callers.as_ref().map(|file: &Callers| [&file.reloads_taken, &file.reloads_refused]),
-            ),
-        },
+        counter(
+            "flyball_connections_evicted_total",
+            "idle connections closed to make room because connections_max of them were open",
+            count(shared.open.evictions()),
+        ),
+        gauge(
+            "flyball_streams_open",
+            "HTTP/2 requests that are open on all connections",
+            count(shared.streams.open() as u64),
+        ),
+        counter(
+            "flyball_streams_refused_total",
+            "HTTP/2 requests refused unread because too many are open, or too many of unknown callers",
+            count(shared.streams.refusals()),
+        ),
+        counter(
+            "flyball_tls_handshakes_failed_total",
+            "TLS handshakes that failed or took too long",
+            one(handshakes_failed),
+        ),
+        counter(
+            "flyball_tls_reloads_total",
+            "changes of the certificate files",
+            reloads(tls.map(|tls| &tls.reloads)),
+        ),
+        gauge(
+            "flyball_tls_not_after_seconds",
+            "when the certificate in use expires, in seconds since 1970",
+            one(not_after),
+        ),
+        counter(
+            "flyball_callers_reloads_total",
+            "changes of the callers' file",
+            reloads(shared.callers.as_ref().map(|callers| &callers.reloads)),
+        ),
     ]
 }
 
-/// What was loaded, by whose word.
+/// Loads, and the trust in what serves.
 fn deployments(shared: &Shared) -> Vec<Family> {
     let routes = shared.plane.routes.load();
     let unsigned =
         routes.deployments().filter(|deployment| deployment.provenance == Provenance::Unsigned).count();
-    let one = |value: u64| vec![("".into(), value as f64)];
+    let loads = shared.loader.get().map_or(0, |loader| loader.loads());
     vec![
-        Family {
-            name: "flyball_trust_reloads_total",
-            kind: "counter",
-            help: "changes of the trust policy",
-            samples: reloads(
-                shared.trust.as_ref().map(|trust| [&trust.reloads_taken, &trust.reloads_refused]),
-            ),
-        },
-        Family {
-            name: "flyball_unsigned_deployments",
-            kind: "gauge",
-            help: "deployments that serve and that nobody signed",
-            samples: one(unsigned as u64),
-        },
-        Family {
-            name: "flyball_model_loads_total",
-            kind: "counter",
-            help: "versions of models that were loaded; going back to one that is kept warm loads none",
-            samples: one(shared.loader.get().map_or(0, |loader| loader.loads())),
-        },
+        counter(
+            "flyball_trust_reloads_total",
+            "changes of the trust policy",
+            reloads(shared.trust.as_ref().map(|trust| &trust.reloads)),
+        ),
+        gauge(
+            "flyball_unsigned_deployments",
+            "serving deployments that are unsigned",
+            one(Some(unsigned as f64)),
+        ),
+        counter(
+            "flyball_model_loads_total",
+            "versions of models that were loaded; going back to one that is kept warm loads none",
+            one(Some(loads as f64)),
+        ),
     ]
 }
 
-/// What the sources and windows of features count.
+/// Lookups and windows of features.
 fn features(features: &Features) -> Vec<Family> {
     let (sources, windows) = (features.sources(), features.windows());
     let source = |counts: &SourceCounts| format!(r#"kind="{}",set="{}""#, counts.kind, counts.set);
@@ -137,50 +143,28 @@ fn features(features: &Features) -> Vec<Family> {
         ];
         by_result.map(|(result, count)| (format!(r#"{},result="{result}""#, window(counts)), count))
     });
-    let family = |name, kind, help, samples: Vec<(String, u64)>| {
-        let samples = samples.into_iter().map(|(labels, value)| (Cow::Owned(labels), value as f64)).collect();
-        Family { name, kind, help, samples }
-    };
     let of_sources = |pick: fn(&SourceCounts) -> u64| {
-        sources.iter().map(|counts| (source(counts), pick(counts))).collect()
+        labelled(sources.iter().map(|counts| (source(counts), pick(counts))))
     };
     let of_windows = |pick: fn(&WindowCounts) -> u64| {
-        windows.iter().map(|counts| (window(counts), pick(counts))).collect()
+        labelled(windows.iter().map(|counts| (window(counts), pick(counts))))
     };
+    let entries = of_sources(|counts| counts.entries);
+    let evictions = of_sources(|counts| counts.evictions);
+    let keys = of_windows(|counts| counts.keys);
+    let key_evictions = of_windows(|counts| counts.evictions);
     vec![
-        family(
-            "flyball_feature_lookups_total",
-            "counter",
-            "lookups of features, by result",
-            lookups.collect(),
-        ),
-        family(
-            "flyball_feature_cache_entries",
-            "gauge",
-            "records in the cache",
-            of_sources(|counts| counts.entries),
-        ),
-        family(
-            "flyball_feature_cache_evictions_total",
-            "counter",
-            "records that made room for others",
-            of_sources(|counts| counts.evictions),
-        ),
-        family("flyball_window_events_total", "counter", "events of windows, by result", events.collect()),
-        family("flyball_window_keys", "gauge", "keys that a window holds", of_windows(|counts| counts.keys)),
-        family(
-            "flyball_window_evictions_total",
-            "counter",
-            "keys that made room for others",
-            of_windows(|counts| counts.evictions),
-        ),
+        counter("flyball_feature_lookups_total", "lookups of features, by result", labelled(lookups)),
+        gauge("flyball_feature_cache_entries", "records in the cache", entries),
+        counter("flyball_feature_cache_evictions_total", "records that made room for others", evictions),
+        counter("flyball_window_events_total", "events of windows, by result", labelled(events)),
+        gauge("flyball_window_keys", "keys that a window holds", keys),
+        counter("flyball_window_evictions_total", "keys that made room for others", key_evictions),
     ]
 }
 
-fn reloads(counts: Option<[&AtomicU64; 2]>) -> Vec<(Cow<'static, str>, f64)> {
-    let labels = [r#"outcome="taken""#, r#"outcome="refused""#];
-    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed) as f64;
-    counts.map_or_else(Vec::new, |counts| {
-        labels.map(Cow::Borrowed).into_iter().zip(counts.map(count)).collect()
-    })
+fn reloads(of: Option<&Reloads>) -> Samples {
+    let labels = [r#"outcome="taken""#, r#"outcome="refused""#].map(Cow::Borrowed);
+    let counts = of.map(|reloads| reloads.counts().map(|count| count as f64));
+    counts.map_or_else(Vec::new, |counts| labels.into_iter().zip(counts).collect())
 }

@@ -1,4 +1,4 @@
-//! What decisions are served, in `wire`'s neutral form.
+//! Descriptions of the served decisions, in `wire`'s neutral form.
 
 use crate::shared::Shared;
 use flyball_core::{Access, DecidedBy, Fault};
@@ -6,7 +6,7 @@ use flyball_decision::{FieldDocument, FieldType};
 use flyball_plane::{Decision, find_decision};
 use flyball_wire::{DecisionFacts, FieldFacts, ModelFacts};
 
-/// All that the caller may see, by name, without what each takes.
+/// All decisions that the caller may see, by name, without their fields.
 pub(crate) fn all(shared: &Shared, access: &Access) -> Vec<DecisionFacts> {
     let routes = shared.plane.routes.load();
     let seen = routes.deployments().filter(|deployment| access.sees(&deployment.name));
@@ -16,7 +16,7 @@ pub(crate) fn all(shared: &Shared, access: &Access) -> Vec<DecisionFacts> {
     all
 }
 
-/// One of them, with what it takes.
+/// One decision, with its fields.
 pub(crate) fn named(shared: &Shared, access: &Access, name: &str) -> Result<DecisionFacts, Fault> {
     let decision = find_decision(&shared.plane.routes.load(), access, name)?;
     Ok(DecisionFacts { input: decision.input.iter().map(field).collect(), ..facts(&decision) })

@@ -1,6 +1,8 @@
-//! The way in and the way out. Loading → Serving → LameDuck (ready is false, listeners are closed, answers say `Connection: close`, HTTP/2 gets
-//! its GOAWAY) → Closing (idle connections are closed) → gone. A request whose head was read is answered in all of
-//! them, until the grace period ends.
+//! The phases of a server: Loading → Serving → LameDuck → Closing → Gone.
+//!
+//! In LameDuck the server is not ready, listeners are closed, responses have `Connection: close`, and HTTP/2 gets GOAWAY.
+//! In Closing idle connections are closed. A request whose head was read is answered in every phase, until the grace
+//! period ends.
 
 use tokio::sync::watch;
 
@@ -15,7 +17,7 @@ pub(crate) enum Phase {
     Gone,
 }
 
-/// The phase of the server's shutdown; every connection listens to it.
+/// The server's phase; every connection watches it.
 #[derive(Clone, Debug)]
 pub(crate) struct Drain(watch::Sender<Phase>);
 
@@ -24,7 +26,7 @@ impl Drain {
         Drain(watch::Sender::new(Phase::Loading))
     }
 
-    /// Moves on to `phase`; never back.
+    /// Advances to `phase`; never goes back.
     pub(crate) fn enter(&self, phase: Phase) {
         self.0.send_if_modified(|now| {
             let on = phase > *now;
@@ -41,12 +43,12 @@ impl Drain {
         self.phase() == Phase::Serving
     }
 
-    /// Whether the way out has begun.
+    /// Whether the shutdown has begun.
     pub(crate) fn leaving(&self) -> bool {
         self.phase() > Phase::Serving
     }
 
-    /// Wakes the watchers, because something other than the phase has changed.
+    /// Wakes the watchers after a change other than the phase.
     pub(crate) fn touch(&self) {
         self.0.send_modify(|_phase| {});
     }

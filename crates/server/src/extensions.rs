@@ -1,5 +1,6 @@
-//! Triton's extensions: one function for each question, in neutral form. HTTP and gRPC read the question and write the
-//! answer, and nothing else; what may be asked is decided here.
+//! Triton's extensions: one function per request, in neutral form, and the check of rights.
+//!
+//! HTTP and gRPC only decode requests and encode responses.
 
 pub(crate) mod configuration;
 pub(crate) mod repository;
@@ -8,7 +9,7 @@ pub(crate) mod statistics;
 
 use flyball_core::Fault;
 
-/// What Triton has and this server leaves to others.
+/// Triton's trace settings, which this server does not have.
 pub(crate) fn trace() -> Fault {
     let text = "trace settings are not offered; /metrics has the time of each stage, for each model";
     Fault::not_offered(text)

@@ -1,17 +1,18 @@
-//! The gRPC surface on plain hyper: a unary call is one five-byte-framed message each way and trailers with the
-//! status. Methods are dispatched here; inference goes to `infer.rs`, its stream to `stream_infer.rs`, decisions to
-//! `decide.rs`.
+//! The gRPC API on plain hyper. Dispatches methods to their handlers.
+//!
+//! A unary call is one framed message each way, and trailers with the status. `walk.rs` handles inference and
+//! decisions, `stream_infer.rs` the inference stream.
 
-mod decide;
 mod encoding;
 mod extensions;
 mod health;
-mod infer;
 mod reflection;
 mod stream;
 mod stream_infer;
+mod walk;
 
-use crate::body;
+pub(crate) use stream::Duplex;
+
 use crate::callers::{Guest, Peer, Visit};
 use crate::http::{is_ready, metadata_of, server_metadata};
 use crate::lane_thread::LaneContext;
@@ -27,31 +28,31 @@ use flyball_wire::{GrpcDialect, GrpcReply, frame};
 use hyper::body::Incoming;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use prost::Message;
+use std::borrow::Cow;
 use std::rc::Rc;
 
 const GRPC: &str = "application/grpc";
 const SERVICE: &str = "/inference.GRPCInferenceService/";
 const DECIDE: &str = "/flyball.v1.Decisions/Decide";
 const HEALTH: &str = "/grpc.health.v1.Health/";
-/// The two have the same messages.
+/// Both versions have the same messages.
 const REFLECTION: [&str; 2] = [
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 ];
-/// As a name, and not as a text, which would be copied into each reply.
+/// A parsed name: a text would be copied into each reply.
 pub(crate) static STATUS: HeaderName = HeaderName::from_static("grpc-status");
 
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(GRPC.as_bytes()))
 }
 
-/// A call whose head has been read: an inference or a decision that walks, a stream that goes on by itself, or another method.
+/// A call whose head has been read: a walk, a stream with its own task, or another method.
 pub(crate) enum Call {
-    Infer(infer::Infer),
-    Decide(decide::Decide),
+    Walk(walk::WalkCall),
     Streams(Reply),
     Other(Request<Incoming>, Visit),
-    /// Anyone may ask for the server's health; models need the right to see them.
+    /// Everyone may query the server's health; a model's needs the right to see it.
     Health {
         request: Request<Incoming>,
         access: Access,
@@ -63,13 +64,13 @@ pub(crate) fn enter(context: &Rc<LaneContext>, peer: &Peer, request: Request<Inc
     let method = path.strip_prefix(SERVICE);
     let visit = || context.visit(peer, request.headers());
     match method {
-        Some("ModelInfer") => Call::Infer(infer::Infer::begin(context, visit(), request)),
+        Some("ModelInfer") => Call::Walk(walk::WalkCall::begin(context, visit(), false, request)),
         Some("ModelStreamInfer") => {
             let guest = Guest::find(context.shared.callers.as_ref(), peer, request.headers());
             Call::Streams(stream_infer::begin(context, guest, request))
         }
         Some("ServerLive" | "ServerReady") => Call::Other(request, Visit::open()),
-        None if path == DECIDE => Call::Decide(decide::Decide::begin(context, visit(), request)),
+        None if path == DECIDE => Call::Walk(walk::WalkCall::begin(context, visit(), true, request)),
         None if REFLECTION.contains(&path) => Call::Streams(reflection::begin(context, visit(), request)),
         None if path.starts_with(HEALTH) => {
             let access = context.visitor(peer, request.headers()).access();
@@ -84,8 +85,7 @@ pub(crate) fn enter(context: &Rc<LaneContext>, peer: &Peer, request: Request<Inc
 
 pub(crate) async fn finish(context: &LaneContext, call: Call) -> Reply {
     let reply = match call {
-        Call::Infer(infer) => return infer.finish(context).await,
-        Call::Decide(decide) => return decide.finish(context).await,
+        Call::Walk(call) => return call.finish(context).await,
         Call::Streams(reply) => reply,
         Call::Other(request, visit) => {
             answer_unary(context, request, visit).await.unwrap_or_else(|fault| refuse(&fault))
@@ -105,15 +105,15 @@ async fn answer_unary(
 ) -> Result<Reply, Fault> {
     let path = request.uri().path().to_owned();
     let access = visit.access.clone();
-    let (_in_flight, standing) = visit.split();
-    let message = question(context, standing.and_then(|()| access.require_any()), request).await?;
+    let (_in_flight, admitted) = visit.split();
+    let message = question(context, admitted.and_then(|()| access.require_any()), request).await?;
     match path.strip_prefix(SERVICE) {
         Some("ServerLive") => Ok(answer(&ServerLiveResponse { live: true })),
         Some("ServerReady") => Ok(answer(&ServerReadyResponse { ready: context.shared.ready() })),
         Some("ServerMetadata") => Ok(answer(&server_metadata(&context.shared).to_message())),
         Some("ModelReady") => {
             let request: ModelReadyRequest = read(&message)?;
-            // Triton says of a model that is not there that it is not ready; its client takes a status for a failure.
+            // As in Triton, an unknown model is not ready; its client takes a status for a failure.
             let ready = match is_ready(&context.shared, &access, &named(request.name, request.version)) {
                 Err(Fault { kind: FaultKind::ModelNotFound | FaultKind::VersionNotFound, .. }) => false,
                 known => known?,
@@ -124,10 +124,11 @@ async fn answer_unary(
             let request: ModelMetadataRequest = read(&message)?;
             Ok(answer(&metadata_of(context, &access, &named(request.name, request.version))?.to_message()))
         }
-        Some(method) if extensions::has(method) => {
-            extensions::answer(&context.shared, &access, method, &message).await
+        Some(method) => {
+            let answered = extensions::answer(&context.shared, &access, method, &message).await?;
+            Ok(answered.unwrap_or_else(|| no_method(&path)))
         }
-        _ => Ok(status(GrpcCode::Unimplemented, &format!("there is no method {path}"))),
+        None => Ok(no_method(&path)),
     }
 }
 
@@ -141,38 +142,37 @@ async fn answer_health(
     health::handle(context, &method, &message, access)
 }
 
-/// The one message of a call that is no inference.
+/// The message of a call other than inference.
 async fn question(
     context: &LaneContext,
-    standing: Result<(), Fault>,
+    admitted: Result<(), Fault>,
     request: Request<Incoming>,
 ) -> Result<Bytes, Fault> {
-    let (config, part) = (&context.shared.config, context.shared.bodies.part());
-    let bytes_max = question_bytes_max(context);
+    let (part, bytes_max) = (context.shared.bodies.part(), question_bytes_max(context));
     let coding = encoding::of(request.headers());
     let message = async {
-        let body =
-            body::read_from_up_to(bytes_max, standing, request.into_body(), true, config, &part).await?;
+        let body = part.read_up_to(bytes_max, admitted, request.into_body(), true).await?;
         encoding::opened(frame::unary(&body)?, coding?, bytes_max, &part).await
     };
     message.await.map_err(|fault| too_large(bytes_max, fault))
 }
 
-/// Messages that are no inference are decoded on the lane, some of them for anybody.
+/// Other messages than inference are decoded on the lane, some of them for anonymous callers.
 fn question_bytes_max(context: &LaneContext) -> usize {
     QUESTION_BYTES_MAX.min(context.shared.config.body_bytes_max)
 }
 
-/// Says which limit it was: those who read know of the one of all bodies only.
+/// Names the lower limit of these messages; the readers only know the limit of all bodies.
 fn too_large(bytes_max: usize, fault: Fault) -> Fault {
     if fault.kind != FaultKind::BodyTooLarge {
         return fault;
     }
-    let text = format!("the message is larger than {bytes_max} bytes, the limit of all that is no inference");
+    let text =
+        format!("the message is larger than {bytes_max} bytes, the limit of messages other than inference");
     Fault::new(fault.kind, fault.stage, text)
 }
 
-/// gRPC says "no version" with an empty string.
+/// In gRPC an empty string means "no version".
 fn named(name: String, version: String) -> ModelRef {
     ModelRef { name: name.into(), version: (!version.is_empty()).then(|| version.into()) }
 }
@@ -186,7 +186,7 @@ fn answer(message: &impl Message) -> Reply {
     framed(frame::encode_message(message))
 }
 
-/// A whole answer: one frame, then trailers that say OK.
+/// A complete response: one frame, then trailers with OK.
 fn framed(frame: Option<Bytes>) -> Reply {
     let Some(frame) = frame else {
         return status(GrpcCode::ResourceExhausted, "the answer is larger than a gRPC message can be");
@@ -208,7 +208,16 @@ fn status(code: GrpcCode, text: &str) -> Reply {
     refused(&GrpcReply::Status { code, text: text.to_owned().into(), retry_after_ms: None })
 }
 
-/// To a call that names a host which is not served, or none.
+/// The trailers of a stream that ends with this status.
+fn ending(code: GrpcCode, text: impl Into<Cow<'static, str>>) -> HeaderMap {
+    trailers(Some(&GrpcReply::Status { code, text: text.into(), retry_after_ms: None }))
+}
+
+fn no_method(path: &str) -> Reply {
+    status(GrpcCode::Unimplemented, &format!("there is no method {path}"))
+}
+
+/// The reply to a call that names no served host.
 pub(crate) fn misdirected(text: &str) -> Reply {
     status(GrpcCode::PermissionDenied, text)
 }
@@ -220,7 +229,7 @@ fn refused(status: &GrpcReply) -> Reply {
     reply
 }
 
-/// How a stream ends; without a status, well.
+/// The trailers of a stream; OK without a status.
 fn trailers(status: Option<&GrpcReply>) -> HeaderMap {
     let mut trailers = HeaderMap::with_capacity(3);
     trailers.insert(&STATUS, HeaderValue::from_static("0"));
@@ -232,13 +241,13 @@ fn trailers(status: Option<&GrpcReply>) -> HeaderMap {
 
 fn describe(status: &GrpcReply, headers: &mut HeaderMap) {
     let GrpcReply::Status { code, text, retry_after_ms } = status else { return };
-    // Longer ones would break the client's limit on headers and hide the status itself.
+    // A longer text would exceed the client's header limit and hide the status itself.
     const TEXT_BYTES_MAX: usize = 1024;
-    let end = (0..=TEXT_BYTES_MAX.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-    /// What `grpc-message` must percent-encode.
+    let text = &text[..text.floor_char_boundary(TEXT_BYTES_MAX)];
+    /// The characters that `grpc-message` must percent-encode.
     const MESSAGE: &AsciiSet = &CONTROLS.add(b'%');
     headers.insert(&STATUS, HeaderValue::from(*code as u16));
-    if let Ok(text) = HeaderValue::from_str(&utf8_percent_encode(&text[..end], MESSAGE).to_string()) {
+    if let Ok(text) = HeaderValue::from_str(&utf8_percent_encode(text, MESSAGE).to_string()) {
         headers.insert("grpc-message", text);
     }
     if let Some(ms) = retry_after_ms {

@@ -1,14 +1,15 @@
-//! A clock that stops until a test moves it: only in builds with the feature `virtual-time`, which never ship.
+//! A clock that only tests advance, in builds with the feature `virtual-time`, which never ship.
 //!
-//! FLYBALL_HELD_CLOCK names a Unix socket; each line that it gets is a number of milliseconds, answered once time has moved.
-//! Governs the schedule, deadlines and run limits. Sockets and pauses keep the system's time. Must not know requests.
+//! FLYBALL_HELD_CLOCK names a Unix socket. Each line on it is a number of milliseconds, and is answered once time has
+//! advanced. It drives the schedule, deadlines and run limits; sockets and pauses use the system's time. Must not know
+//! requests.
 
 use flyball_core::Clock;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
 
-/// The system's clock, or one that is moved through the socket that the environment names.
+/// The system's clock, or one that is advanced through the socket in the environment.
 pub(crate) fn clock() -> Clock {
     let Some(path) = std::env::var_os("FLYBALL_HELD_CLOCK") else { return Clock::system() };
     let listener = UnixListener::bind(path).expect("the test names a path that is free");
@@ -19,7 +20,7 @@ pub(crate) fn clock() -> Clock {
     clock
 }
 
-/// Moves time as often as one test asks.
+/// Advances the clock for one test.
 fn follow(clock: &Clock, mut stream: UnixStream) {
     let Ok(lines) = stream.try_clone() else { return };
     for line in BufReader::new(lines).lines().map_while(Result::ok) {

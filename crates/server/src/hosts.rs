@@ -1,6 +1,7 @@
-//! Which host a request names, and whether that host is served where the request came in. A web page whose own name was made
-//! to resolve to this machine ("DNS rebinding") reaches a loopback listener from the browser of its visitor; the name gives it
-//! away. Also checks what RFC 9112 asks of a head beside its lines. Must not know what is asked for.
+//! Checks whether a listener serves the host that a request names.
+//!
+//! A web page whose name resolves to this machine ("DNS rebinding") reaches a loopback listener from its visitor's
+//! browser; the host name reveals it. Also checks RFC 9112's other rules for heads. Must not know the request's target.
 
 use crate::listen::Address;
 use ::http::uri::Authority;
@@ -10,17 +11,17 @@ use std::net::IpAddr;
 /// The hosts that a listener serves.
 #[derive(Debug)]
 pub(crate) struct Hosts {
-    /// In lower case; none where any host is served.
+    /// In lower case; `None`: any host.
     names: Option<Vec<String>>,
-    /// The address that was bound.
+    /// The bound address.
     own: IpAddr,
 }
 
-/// Why a head is refused, and with which status.
+/// The status and reason of a refused head.
 pub(crate) type Refused = (StatusCode, String);
 
 impl Hosts {
-    /// None for Unix sockets, which no web page can reach and whose clients name no host.
+    /// `None` for Unix sockets: no web page can reach them, and their clients name no host.
     pub(crate) fn of(address: &Address, named: &[String]) -> Option<Hosts> {
         let own = match address {
             Address::Tcp(address) | Address::Tls(address) => address.ip(),
@@ -39,7 +40,7 @@ impl Hosts {
             return true;
         }
         if let Ok(address) = bare(host).parse::<IpAddr>() {
-            // A page cannot be called by another machine's address, so behind an outer listener any address is fine.
+            // A web page's name is never an address of another machine, so beyond loopback any address is valid.
             let near = address.to_canonical().is_loopback() || address == self.own || !self.own.is_loopback();
             return near || names.iter().any(|name| name == bare(host));
         }
@@ -59,7 +60,7 @@ impl Hosts {
     }
 }
 
-/// Checks the head of a request that came in where these hosts are served.
+/// Checks a request's head against the hosts of its listener.
 pub(crate) fn check(hosts: &Hosts, version: Version, uri: &Uri, headers: &HeaderMap) -> Result<(), Refused> {
     let refuse = |text: &str| Err((StatusCode::BAD_REQUEST, text.to_owned()));
     let mut named = headers.get_all(header::HOST).iter();
@@ -87,7 +88,7 @@ pub(crate) fn check(hosts: &Hosts, version: Version, uri: &Uri, headers: &Header
     coding(headers)
 }
 
-/// `chunked` is the one transfer coding that is read here; HTTP/2 has none.
+/// Only the transfer coding `chunked` is supported; HTTP/2 has none.
 fn coding(headers: &HeaderMap) -> Result<(), Refused> {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     let Some(first) = codings.next() else { return Ok(()) };
@@ -101,8 +102,8 @@ fn coding(headers: &HeaderMap) -> Result<(), Refused> {
     Err((StatusCode::NOT_IMPLEMENTED, text))
 }
 
-/// A host as it may be given in `hosts`: a name or an address, without a port; `*` for any.
-pub(crate) fn sound(host: &str) -> bool {
+/// Whether a host may be given in `hosts`: a name or an address without a port, or `*`.
+pub(crate) fn is_valid(host: &str) -> bool {
     let named = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     host == "*"
         || (!host.is_empty() && host.bytes().all(named))
@@ -127,7 +128,7 @@ fn bare(host: &str) -> &str {
     host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
 }
 
-/// Short, and without what a terminal would obey.
+/// A short form without terminal control characters.
 fn shown(text: &str) -> String {
     const CHARS_MAX: usize = 100;
     text.chars().take(CHARS_MAX).flat_map(char::escape_default).collect()
@@ -226,10 +227,10 @@ mod tests {
     #[test]
     fn the_setting_takes_names_and_addresses_without_ports() {
         for good in ["*", "api.example", "10.0.0.1", "[::1]", "::1"] {
-            assert!(sound(good), "{good}");
+            assert!(is_valid(good), "{good}");
         }
         for bad in ["", "a b", "api.example:80", "http://a", "a/b", "[::1]:80"] {
-            assert!(!sound(bad), "{bad}");
+            assert!(!is_valid(bad), "{bad}");
         }
     }
 }

@@ -1,13 +1,14 @@
-//! The HTTP surface: V2 REST, decisions, health and metrics. Requests are dispatched here; inference goes to `infer.rs`,
-//! decisions to `decisions.rs`, their annotations to `journal.rs`, Triton's extensions to `extensions.rs`.
+//! The HTTP API: V2 REST, decisions, health and metrics. Dispatches requests to their handlers.
+//!
+//! `walk.rs` handles inference and decisions, `journal.rs` annotations, `extensions.rs` Triton's extensions.
 
 mod cors;
 mod decisions;
 mod extensions;
-mod infer;
 mod journal;
 mod path;
 mod response_options;
+mod walk;
 
 use crate::body;
 use crate::build::build_info;
@@ -26,36 +27,38 @@ use flyball_telemetry::{BuildFacts, Gauges};
 use flyball_wire::Problem;
 use flyball_wire::metadata::{self, Allowed, ModelMetadata, ServerMetadata};
 use hyper::body::{Body, Incoming};
-use path::{Extension, Ledger, Target};
+use path::{Extension, JournalTarget, Target};
 use response_options::ResponseOptions;
 use std::time::Duration;
+use walk::{Named, WalkRequest};
 
 pub(crate) use decisions::idempotency_key;
 
 const JSON: &str = "application/json";
-/// As a name, and not as a text, which would be copied into each request.
+/// A parsed name: a text would be copied for each request.
 static TIMEOUT: HeaderName = HeaderName::from_static("x-request-timeout-ms");
-/// Of this very surface; `tests/contract/test_openapi.py` holds the two together.
+/// The description of this API; `tests/contract/test_openapi.py` compares the two.
 const OPENAPI: &[u8] = include_bytes!("http/openapi.json");
 
-/// A request whose head has been read, and what its caller options of the answer.
+/// A request whose head has been read, and its options for the response.
 pub(crate) struct Call {
     work: Work,
     options: ResponseOptions,
 }
 
-/// An inference or a decision that walks, or anything else, which is answered from the head.
+/// A walk, or any other request, which is answered from its head.
 enum Work {
-    Infer(infer::Infer),
-    Decide(decisions::Decide),
-    /// Held until it is answered, like an inference: its caller may have only so many at once.
+    Walk(WalkRequest),
+    /// Holds the visit until it is answered: it counts towards the caller's limit of requests in flight.
     Metrics(Visit),
     Extension(Extension, Visit, Request<Incoming>),
-    /// With whether it comes from this machine.
-    Ledger(Ledger, Visit, bool, Request<Incoming>),
+    /// The flag: whether it comes from this machine.
+    Journal(JournalTarget, Visit, bool, Request<Incoming>),
     Answered(Reply),
-    /// A request that takes no body, and whose stream its peer has not ended. Answered once it has: an answer before would end the stream from
-    /// this side, and what the peer still says of it, say that it cancels, could no longer be judged (RFC 9113, 5.1).
+    /// A request without a body whose stream its peer has not ended. Answered once it has.
+    ///
+    /// An earlier response would close the stream from this side, and later frames of the peer, such as a
+    /// cancellation, could no longer be checked (RFC 9113, 5.1).
     Unended(Peer, Request<Incoming>),
 }
 
@@ -70,18 +73,18 @@ pub(crate) fn enter(
     context: &LaneContext,
     peer: &Peer,
     request: Request<Incoming>,
-    lay_unread: Duration,
+    unread: Duration,
 ) -> Call {
     let options = ResponseOptions::read(&context.shared.config, request.headers());
     let work = match options.preflight(&request) {
         Some(reply) => Work::Answered(reply),
         None if unended(&request) => Work::Unended(peer.clone(), request),
-        None => routed(context, peer, request, lay_unread),
+        None => routed(context, peer, request, unread),
     };
     Call { work, options }
 }
 
-/// Whether a request's stream is open from its peer's side, and nobody will read what comes on it.
+/// Whether the peer may still send on the stream of a request whose body is not read.
 fn unended(request: &Request<Incoming>) -> bool {
     if request.version() != Version::HTTP_2 || request.body().is_end_stream() {
         return false;
@@ -92,7 +95,7 @@ fn unended(request: &Request<Incoming>) -> bool {
     !read
 }
 
-fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_unread: Duration) -> Work {
+fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, unread: Duration) -> Work {
     let target = path::target(request.uri().path());
     let ours = decisions::is_ours(request.uri().path());
     let open = matches!(target, Some(Target::Live | Target::Ready));
@@ -102,7 +105,7 @@ fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_un
         Some(Target::Decision(_)) => request.method() == Method::POST,
         _ => false,
     };
-    // What walks is refused inside its walk, so that it is counted.
+    // A walk is refused inside, so that it is counted.
     if let (Err(fault), false) = (may_ask(&visit), walks) {
         return Work::Answered(if ours { decisions::refuse(&fault, None) } else { refuse(&fault) });
     }
@@ -114,35 +117,41 @@ fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, lay_un
     }
     Work::Answered(match target {
         Target::Infer(model) => {
-            return Work::Infer(infer::Infer::begin(context, visit, model, request, lay_unread));
+            return Work::Walk(WalkRequest::begin(context, visit, Named::Model(model), request, unread));
         }
         Target::Decision(name) if walks => {
-            return Work::Decide(decisions::Decide::begin(context, visit, name, request, lay_unread));
+            return Work::Walk(WalkRequest::begin(context, visit, Named::Decision(name), request, unread));
         }
         Target::Decisions => decisions::list(context, &visit.access),
         Target::Decision(name) => decisions::describe(context, &visit.access, &name),
         Target::Deployments => deployments(&context.shared, &visit.access),
-        Target::Server => whole(StatusCode::OK, JSON, server_metadata(&context.shared).to_json()),
+        Target::Server => whole(StatusCode::OK, JSON, metadata::json(&server_metadata(&context.shared))),
         Target::Live => whole(StatusCode::OK, JSON, metadata::live_json(true)),
         Target::Ready => {
             let ready = context.shared.ready();
             whole(ready_status(ready), JSON, metadata::ready_json(ready))
         }
-        Target::Model(model) => model_metadata(context, &visit.access, &model),
-        Target::ModelReady(model) => model_ready(context, &visit.access, &model),
+        Target::Model(model) => refuse_or(metadata_of(context, &visit.access, &model), |found| {
+            whole(StatusCode::OK, JSON, metadata::json(&found))
+        }),
+        Target::ModelReady(model) => refuse_or(is_ready(&context.shared, &visit.access, &model), |ready| {
+            whole(ready_status(ready), JSON, metadata::model_ready_json(&model.name, ready))
+        }),
         Target::Metrics => match visit.access.require_all(Verb::Metrics) {
             Ok(()) => return Work::Metrics(visit),
             Err(fault) => refuse(&fault),
         },
         Target::OpenApi => whole(StatusCode::OK, JSON, Bytes::from_static(OPENAPI)),
         Target::Extension(extension) => return Work::Extension(extension, visit, request),
-        Target::Ledger(ledger) => return Work::Ledger(ledger, visit, peer.near, request),
+        Target::Journal(target) => return Work::Journal(target, visit, peer.near, request),
     })
 }
 
-/// Whether a request that does not walk may be answered at all: its caller must be known, within its limits, and have a right.
+/// Whether a request outside a walk may be answered.
+///
+/// Its caller must be known, within its limits, and have a right.
 fn may_ask(visit: &Visit) -> Result<(), Fault> {
-    match &visit.standing {
+    match &visit.admitted {
         Ok(_) => visit.access.require_any(),
         Err(fault) => Err((**fault).clone()),
     }
@@ -150,31 +159,29 @@ fn may_ask(visit: &Visit) -> Result<(), Fault> {
 
 pub(crate) async fn finish(context: &LaneContext, mut call: Call) -> Reply {
     if let Work::Unended(peer, mut request) = call.work {
-        let ended = body::pass_over(request.body_mut(), &context.shared.config).await;
+        let ended = body::skip(request.body_mut(), &context.shared.config).await;
         call.work = match ended {
             Ok(()) => routed(context, &peer, request, Duration::ZERO),
             Err(fault) => Work::Answered(refuse(&fault)),
         };
     }
-    // Triton compresses inference alone, and its clients do not look for it elsewhere, whatever their library accepts.
-    let (options, walks) = match &call.work {
-        Work::Infer(_) | Work::Decide(_) => (call.options, true),
-        Work::Metrics(_) => (call.options, false),
-        Work::Extension(..) | Work::Ledger(..) | Work::Answered(_) | Work::Unended(..) => {
-            (call.options.uncoded(), false)
-        }
-    };
+    // Triton compresses inference alone, and its clients expect no compression elsewhere, whatever their library
+    // accepts.
+    let walks = matches!(call.work, Work::Walk(_));
+    let options =
+        if walks || matches!(call.work, Work::Metrics(_)) { call.options } else { call.options.uncoded() };
     let reply = match call.work {
-        Work::Infer(infer) => infer.finish(context).await,
-        Work::Decide(decide) => decide.finish(context).await,
-        Work::Metrics(_visit) => scrape(context).await,
+        Work::Walk(request) => request.finish(context).await,
+        Work::Metrics(_visit) => refuse_or(offload(&context.shared, metrics).await, |page| {
+            whole(StatusCode::OK, "text/plain; version=0.0.4", page)
+        }),
         Work::Extension(extension, visit, request) => {
             let answered = extensions::answer(context, extension, &visit.access, request).await;
             drop(visit);
             answered.unwrap_or_else(|fault| refuse(&fault))
         }
-        Work::Ledger(ledger, visit, near, request) => {
-            let answered = journal::answer(context, ledger, &visit, near, request).await;
+        Work::Journal(target, visit, near, request) => {
+            let answered = journal::answer(context, target, &visit, near, request).await;
             drop(visit);
             answered.unwrap_or_else(|fault| decisions::refuse(&fault, None))
         }
@@ -193,7 +200,7 @@ fn wrong_method(ours: bool, allowed: &'static str) -> Reply {
     reply
 }
 
-/// On our own part of the surface a problem, elsewhere as V2 has it.
+/// An error: a problem under `/v1`, elsewhere in V2's form.
 fn error(ours: bool, status: StatusCode, text: &str) -> Reply {
     if ours {
         return decisions::problem(&Problem::plain(status.as_u16(), text));
@@ -201,7 +208,7 @@ fn error(ours: bool, status: StatusCode, text: &str) -> Reply {
     whole(status, JSON, metadata::error_json(text))
 }
 
-/// To a request whose head is refused. Its connection ends: what follows may be part of it, or of another.
+/// The reply to a malformed head. Closes the connection: the boundary of the next request is unknown.
 pub(crate) fn malformed(status: StatusCode, text: &str) -> Reply {
     let mut reply = error(false, status, text);
     reply.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -212,7 +219,7 @@ fn ready_status(ready: bool) -> StatusCode {
     if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
-/// What the server is and offers under its settings, in neutral form; the gRPC twin uses it too.
+/// The server's metadata under its settings; shared with gRPC.
 pub(crate) fn server_metadata(shared: &Shared) -> ServerMetadata {
     let config = &shared.config;
     let allowed =
@@ -220,7 +227,7 @@ pub(crate) fn server_metadata(shared: &Shared) -> ServerMetadata {
     ServerMetadata::new("flyball", build_info().version, allowed)
 }
 
-/// A model's metadata, in neutral form; the gRPC twin uses it too.
+/// A model's metadata; shared with gRPC.
 pub(crate) fn metadata_of(
     context: &LaneContext,
     access: &Access,
@@ -233,7 +240,7 @@ pub(crate) fn metadata_of(
     Ok(ModelMetadata::new(&model.name, versions, &model.signature.inputs, &model.signature.outputs))
 }
 
-/// Whether a model answers; a fault when it is not known here.
+/// Whether a model is ready; a fault if it is unknown.
 pub(crate) fn is_ready(shared: &Shared, access: &Access, wanted: &ModelRef) -> Result<bool, Fault> {
     match ready(&shared.plane.routes.load(), access, wanted) {
         Ok(_) => Ok(shared.ready()),
@@ -242,25 +249,15 @@ pub(crate) fn is_ready(shared: &Shared, access: &Access, wanted: &ModelRef) -> R
     }
 }
 
-/// What the last snapshots came to, of deployments that the caller may see.
+/// The status of the deployments that the caller may see.
 fn deployments(shared: &Shared, access: &Access) -> Reply {
     let mut applied = Applied::clone(&shared.applied());
     applied.deployments.retain(|deployment| access.sees(&deployment.name));
-    whole(StatusCode::OK, JSON, Bytes::from(serde_json::to_vec(&applied).unwrap_or_default()))
+    whole(StatusCode::OK, JSON, metadata::json(&applied))
 }
 
-fn model_metadata(context: &LaneContext, access: &Access, model: &ModelRef) -> Reply {
-    match metadata_of(context, access, model) {
-        Ok(metadata) => whole(StatusCode::OK, JSON, metadata.to_json()),
-        Err(fault) => refuse(&fault),
-    }
-}
-
-fn model_ready(context: &LaneContext, access: &Access, model: &ModelRef) -> Reply {
-    match is_ready(&context.shared, access, model) {
-        Ok(ready) => whole(ready_status(ready), JSON, metadata::model_ready_json(&model.name, ready)),
-        Err(fault) => refuse(&fault),
-    }
+fn refuse_or<T>(found: Result<T, Fault>, answer: impl FnOnce(T) -> Reply) -> Reply {
+    found.map_or_else(|fault| refuse(&fault), answer)
 }
 
 fn refuse(fault: &Fault) -> Reply {
@@ -273,15 +270,7 @@ fn refuse(fault: &Fault) -> Reply {
     reply
 }
 
-/// Asks for the page where it is written, off the lanes.
-async fn scrape(context: &LaneContext) -> Reply {
-    match offload(&context.shared, metrics).await {
-        Ok(page) => whole(StatusCode::OK, "text/plain; version=0.0.4", page),
-        Err(fault) => refuse(&fault),
-    }
-}
-
-/// The page of metrics. Takes milliseconds where there are many models: not for a lane.
+/// The metrics page. Takes milliseconds with many models, so it is offloaded.
 fn metrics(shared: &Shared) -> Bytes {
     let build = build_info();
     let facts = BuildFacts {

@@ -1,24 +1,27 @@
-//! HTTP/1 bytes, looked at on their way to hyper, whose parser accepts more than RFC 9112: a bare LF as the end of a line, and
-//! a length beside a transfer coding. A proxy that reads such bytes otherwise sees other requests in them. Follows where heads,
-//! bodies and chunks begin and end; must not know what a request means.
+//! Checks HTTP/1 bytes before hyper, whose parser accepts more than RFC 9112.
+//!
+//! hyper accepts a bare LF as a line end, and a length besides a transfer coding. A proxy may parse such bytes into other
+//! requests (request smuggling). Tracks where heads, bodies and chunks start and end; must not know what a request
+//! means.
 
 use memchr::memchr;
 
-/// What is to become of the bytes that were read.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     Good,
-    /// From this byte on they are malformed; hyper answers 400 to a zero byte there.
+    /// Malformed from this byte on; hyper responds with 400 to a zero byte there.
     Malformed(usize),
-    /// The first line is not HTTP/1: such a peer would not understand an answer either.
+    /// The first line is not HTTP/1: the peer would not understand a response.
     Foreign,
 }
 
-/// Whoever begins with one of these means HTTP, and is answered even where the rest of the line is wrong.
+/// A line that starts with one of these is meant as HTTP, and gets a response even if the rest is malformed.
 const METHODS: [&[u8]; 8] = [b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS", b"TRACE"];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Part {
+    #[default]
     Head,
     Body(u64),
     ChunkSize,
@@ -27,34 +30,21 @@ enum Part {
     Ended,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Http1Bytes {
     part: Part,
-    /// What earlier reads brought of the line under way. As long as a head at most, which hyper bounds.
+    /// The start of the current line, from earlier reads. At most as long as a head, which hyper limits.
     begun: Vec<u8>,
     /// Whether this head's first line was seen.
     in_head: bool,
-    /// Whether any was.
+    /// Whether any head's first line was seen.
     spoke: bool,
     length: Option<u64>,
     chunked: bool,
 }
 
-impl Default for Http1Bytes {
-    fn default() -> Http1Bytes {
-        Http1Bytes {
-            part: Part::Head,
-            begun: Vec::new(),
-            in_head: false,
-            spoke: false,
-            length: None,
-            chunked: false,
-        }
-    }
-}
-
 impl Http1Bytes {
-    /// Looks at the next bytes of the connection.
+    /// Checks the next bytes of the connection.
     pub(crate) fn look(&mut self, bytes: &[u8]) -> Look {
         let mut at = 0;
         while at < bytes.len() {
@@ -85,7 +75,7 @@ impl Http1Bytes {
         usize::try_from(skipped).unwrap_or(here)
     }
 
-    /// A line without its LF; its beginning may have come earlier.
+    /// A line without its LF; its start may be from an earlier read.
     fn whole_line(&mut self, end: &[u8]) -> Result<(), Look> {
         if self.begun.is_empty() {
             return self.line(end);
@@ -125,7 +115,7 @@ impl Http1Bytes {
         Ok(())
     }
 
-    /// An empty line before a request is allowed, and is not the end of a head.
+    /// An empty line before a request is allowed and does not end a head.
     fn head_ends(&mut self) {
         if std::mem::take(&mut self.in_head) {
             self.part = match (std::mem::take(&mut self.chunked), self.length.take()) {
@@ -136,7 +126,7 @@ impl Http1Bytes {
         }
     }
 
-    /// Nothing where the field leaves open how long the body is.
+    /// `None` if the body's length is ambiguous.
     fn field(&mut self, line: &[u8]) -> Option<()> {
         let colon = memchr(b':', line)?;
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
@@ -155,7 +145,7 @@ impl Http1Bytes {
     }
 }
 
-/// Digits and nothing besides: Rust's own parser would take a sign.
+/// Digits only: Rust's own parser accepts a sign.
 fn number(digits: &[u8], radix: u32) -> Option<u64> {
     let plain = !digits.is_empty() && digits.iter().all(|&digit| char::from(digit).is_digit(radix));
     plain.then(|| u64::from_str_radix(std::str::from_utf8(digits).ok()?, radix).ok())?

@@ -1,5 +1,6 @@
-//! Where HTTP/2 frames end, so that a peer which stops half-way through its preface, a frame or a block of headers is told from
-//! one that is merely idle. Reads lengths and two flags; what a frame means is h2's business.
+//! Tracks HTTP/2 frame boundaries, to distinguish idle peers from those that stop within a frame.
+//!
+//! Covers the preface, frames and header blocks. Reads lengths and two flags; h2 interprets the frames.
 
 const PREFACE_BYTES: u64 = 24;
 const HEAD_BYTES: usize = 9;
@@ -13,9 +14,9 @@ pub(crate) struct Http2Frames {
     /// Bytes left of the preface or of a frame's payload.
     left: u64,
     head: [u8; HEAD_BYTES],
-    /// How many bytes of the frame's head are there.
+    /// Received bytes of the frame's head.
     has: usize,
-    /// A block of headers began that has not ended.
+    /// Within a header block.
     in_headers: bool,
     /// Whether a frame followed the preface.
     greeted: bool,
@@ -28,7 +29,7 @@ impl Default for Http2Frames {
 }
 
 impl Http2Frames {
-    /// Looks at the next bytes; true while something that the peer began is not whole.
+    /// Processes the next bytes; true while a preface, frame or header block is incomplete.
     pub(crate) fn unfinished_after(&mut self, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             if self.left > 0 {

@@ -1,5 +1,7 @@
-//! The server's side of the journal: opened before the lanes start, closed after they have ended, counted for the page of
-//! metrics; and annotations of decisions: outcomes, overrides, erasures, holds. Decisions themselves reach it by the walk.
+//! The server's side of the journal: opening it, its state, outcomes, overrides and seals.
+//!
+//! It is opened before the lanes start and closed after they have ended. Walks record decisions themselves; erasures and
+//! holds are in `legal.rs`.
 
 mod families;
 
@@ -16,6 +18,7 @@ use flyball_journal::{
 use flyball_plane::{Decision, find_decision};
 use flyball_telemetry::ModelMeter;
 use flyball_wire::annotations::{JournalFacts, Outcome, Override};
+use std::borrow::Cow;
 use std::fs::File;
 use std::future::poll_fn;
 use std::io;
@@ -26,7 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// The longest wait for the disk; the record may still be kept afterwards.
+/// Maximum wait for the disk; the record may still be stored afterwards.
 const KEPT_TIME_MAX: Duration = Duration::from_secs(30);
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
@@ -62,7 +65,7 @@ impl Annotations {
     }
 }
 
-/// None where nothing is recorded. Offline rows are no decisions.
+/// `None` if nothing is recorded. Offline rows are not decisions.
 pub(crate) fn open(config: &ServerConfig, lanes: usize) -> Result<Option<Arc<Journal>>, JournalError> {
     let Some(folder) = config.journal_folder.clone().filter(|_| !config.offline) else { return Ok(None) };
     let settings = JournalSettings {
@@ -78,10 +81,10 @@ pub(crate) fn open(config: &ServerConfig, lanes: usize) -> Result<Option<Arc<Jou
     Journal::open(settings).map(Some)
 }
 
-/// Who asks, and whether from this machine.
+/// The caller's rights, and whether the request comes from this machine.
 pub(crate) type Rights<'a> = (&'a Access, bool);
 
-/// Keeps outcomes; how many.
+/// Records outcomes; returns their number.
 pub(crate) async fn outcomes(
     context: &LaneContext,
     caller: Option<&str>,
@@ -94,12 +97,12 @@ pub(crate) async fn outcomes(
     }
     let entry = |(place, Outcome { id, decision, truth, when, source }): (usize, Outcome)| {
         let caller = caller.map(str::to_owned);
-        let told = |when| Annotation::Outcome { id, decision, truth, when, source, caller };
+        let outcome = |when| Annotation::Outcome { id, decision, truth, when, source, caller };
         let entry = when
             .as_deref()
             .map(|when| unix_ns("when", when))
             .transpose()
-            .and_then(|when| entry(context, &told(when)));
+            .and_then(|when| entry(context, &outcome(when)));
         entry.map_err(|why| if several { format!("outcomes[{place}]: {why}") } else { why })
     };
     let entries: Result<Vec<_>, _> = outcomes.into_iter().enumerate().map(entry).collect();
@@ -119,17 +122,18 @@ pub(crate) async fn overridden(
         let text = format!("'{shown}' is no outcome of decision '{decision}'; allowed: {allowed}");
         return Err(Fault::malformed(text));
     }
-    let told = Annotation::Override { id, decision, outcome, by, why, caller: caller.map(str::to_owned) };
-    keep(context, vec![entry(context, &told).map_err(Fault::malformed)?]).await
+    let annotation =
+        Annotation::Override { id, decision, outcome, by, why, caller: caller.map(str::to_owned) };
+    keep(context, vec![entry(context, &annotation).map_err(Fault::malformed)?]).await
 }
 
-/// Seals what was recorded so far. Only this request waits for the writer.
+/// Seals the journal so far. Only this request waits for the writer.
 pub(crate) async fn sealed(context: &LaneContext, rights: Rights<'_>) -> Result<Sealed, Fault> {
     demand(context, rights, Verb::Control)?;
-    let (asker, answer) = oneshot::channel();
+    let (sender, answer) = oneshot::channel();
     offload(&context.shared, move |shared| {
         let journal = shared.journal.as_ref().ok_or_else(nothing_kept)?;
-        journal.seal_then(move |sealed| _ = asker.send(sealed)).map_err(unsealed)
+        journal.seal_then(move |sealed| _ = sender.send(sealed)).map_err(unsealed)
     })
     .await??;
     match tokio::time::timeout(KEPT_TIME_MAX, answer).await {
@@ -143,17 +147,16 @@ pub(crate) async fn sealed(context: &LaneContext, rights: Rights<'_>) -> Result<
 }
 
 fn unsealed(why: Unavailable) -> Fault {
-    let text = format!("the journal could not be sealed: {}; try again", why.label());
-    Fault::new(FaultKind::RecordFailed, Stage::Record, text).retry_after(TRY_AGAIN)
+    unrecorded(format!("the journal could not be sealed: {}; try again", why.label()))
 }
 
-/// Where no callers are known, only this machine may write to the journal.
+/// Checks a right. Without a callers' file only this machine may write to the journal.
 pub(crate) fn demand(context: &LaneContext, (access, near): Rights<'_>, verb: Verb) -> Result<(), Fault> {
     near_or_known(context, near, verb)?;
     access.require_all(verb)
 }
 
-/// The decision that is annotated: it must serve here, since its policy says which outcomes exist.
+/// The annotated decision. It must serve here, because its policy defines the outcomes.
 fn annotated_decision(
     context: &LaneContext,
     (access, near): Rights<'_>,
@@ -170,16 +173,16 @@ fn near_or_known(context: &LaneContext, near: bool, verb: Verb) -> Result<(), Fa
         return Ok(());
     }
     let text = format!(
-        "'{}' needs a caller with that right, and no callers are known here; start the server with --callers FILE, or ask \
-         from its own machine",
+        "'{}' needs a caller with that right, but the server has no callers' file; start it with --callers FILE, or \
+         send the request from its own machine",
         verb.label()
     );
     Err(Fault::new(FaultKind::Forbidden, Stage::Admit, text))
 }
 
-fn entry(context: &LaneContext, told: &Annotation) -> Result<Box<JournalRecord>, String> {
+fn entry(context: &LaneContext, annotation: &Annotation) -> Result<Box<JournalRecord>, String> {
     let now = context.shared.plane.services.wall.now_ns();
-    told.record(now).map(Box::new).map_err(|error| error.to_string())
+    annotation.record(now).map(Box::new).map_err(|error| error.to_string())
 }
 
 pub(crate) fn unix_ns(name: &str, text: &str) -> Result<i64, String> {
@@ -189,7 +192,9 @@ pub(crate) fn unix_ns(name: &str, text: &str) -> Result<i64, String> {
     ns.ok_or_else(|| format!("{name} {wrong}"))
 }
 
-/// Records all of them; they are on the disk when this returns. After an error some may be: a retry does no harm.
+/// Records all annotations; they are on disk when this returns.
+///
+/// After an error some may be on disk: a retry is harmless.
 #[expect(clippy::vec_box, reason = "the ring takes them boxed, and moves them on so")]
 async fn keep(context: &LaneContext, entries: Vec<Box<JournalRecord>>) -> Result<usize, Fault> {
     let recorder = context.lane.recorder().ok_or_else(nothing_kept)?;
@@ -208,8 +213,11 @@ async fn keep(context: &LaneContext, entries: Vec<Box<JournalRecord>>) -> Result
     })
 }
 
-fn unkept(why: Unavailable) -> Fault {
-    let text = format!("it could not be recorded: {}; try again", why.label());
+pub(crate) fn unkept(why: Unavailable) -> Fault {
+    unrecorded(format!("it could not be recorded: {}; try again", why.label()))
+}
+
+pub(crate) fn unrecorded(text: impl Into<Cow<'static, str>>) -> Fault {
     Fault::new(FaultKind::RecordFailed, Stage::Record, text).retry_after(TRY_AGAIN)
 }
 
@@ -218,7 +226,7 @@ pub(crate) fn nothing_kept() -> Fault {
     Fault::new(FaultKind::RecordFailed, Stage::Record, text)
 }
 
-/// How the journal is. Reads a file: not for a lane.
+/// The journal's state. Reads a file, so it is offloaded.
 pub(crate) fn facts(shared: &Shared) -> Result<JournalFacts, Fault> {
     let journal = shared.journal.as_ref().ok_or_else(nothing_kept)?;
     let counts: JournalCounts = journal.counts();
@@ -238,14 +246,14 @@ pub(crate) fn facts(shared: &Shared) -> Result<JournalFacts, Fault> {
     })
 }
 
-/// Notes stand one after the other; each begins with the journal's name and a number, and ends with a signature.
+/// The last note. Each note starts with the journal's name and a number, and ends with a signature.
 fn last_note(path: &Path) -> io::Result<Option<String>> {
     let file = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
     let length = file.metadata()?.len();
-    // The last one whole, with what was being written after it.
+    // Enough for the last complete note and a partial one after it.
     let from = length.saturating_sub(2 * NOTE_BYTES_MAX as u64);
     let mut bytes = vec![0; (length - from) as usize];
     file.read_exact_at(&mut bytes, from)?;

@@ -1,4 +1,4 @@
-//! A lane's thread: pinned, with a runtime of its own, fed with connections by the acceptor.
+//! A lane's thread: pinned, with its own runtime; gets connections from the acceptor.
 
 use crate::address_slots::AddressSlot;
 use crate::callers::{Mark, Peer, Visit, Visitor};
@@ -27,17 +27,17 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::task::{JoinSet, LocalSet};
 
-/// What a handler has: its lane, and the server's shared state.
+/// The context of a handler: its lane, and the server's shared state.
 pub(crate) struct LaneContext {
     pub(crate) lane: Rc<Lane<LaneSink>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) refusals: Refusals,
-    /// Of the handshakes on this lane.
+    /// The turns of this lane's TLS handshakes.
     turns: Turns,
 }
 
 impl LaneContext {
-    /// The caller of a request, and whether it may make it.
+    /// The caller of a request, and whether it is admitted.
     pub(crate) fn visit(&self, peer: &Peer, headers: &HeaderMap) -> Visit {
         self.visitor(peer, headers).visit()
     }
@@ -46,27 +46,28 @@ impl LaneContext {
         Visitor::find(self.shared.callers.as_ref(), peer, headers)
     }
 
-    /// Begins the walk of a request whose head has been read: from here on it is counted. Every transport enters here, and
-    /// ends in the plane's `serve`.
+    /// Begins the walk of a request whose head has been read; it is counted from here on.
+    ///
+    /// Every transport enters here and ends in the plane's `serve`.
     pub(crate) fn begin_walk(
         &self,
         protocol: Protocol,
         visit: &mut Visit,
         headers: &HeaderMap,
-        lay_unread: Duration,
+        unread: Duration,
     ) -> Walk<LaneSink> {
-        let mut walk = Walk::begin(&self.lane, protocol, lay_unread);
+        let mut walk = Walk::begin(&self.lane, protocol, unread);
         walk.called_by(visit.caller, visit.access.clone());
         walk.comes_from(visit.name.take(), trace(headers));
         walk
     }
 
-    /// How long a connection is to be left unread after this reply.
+    /// How long the connection is left unread after this reply.
     pub(crate) fn pause_after(&self, reply: &Reply) -> Option<Duration> {
-        // Only overload comes with advice on when to come again; a model that is being loaded does not.
+        // Only overload has Retry-After; a model that is being loaded does not.
         let refused = reply.headers().contains_key(header::RETRY_AFTER);
         self.refusals.count(refused);
-        // While nothing waits, no room is needed.
+        // Without waiting work no time needs to be freed.
         let waits =
             || self.shared.plane.backlogs().any(|backlog| backlog >= self.shared.config.inline_run_max());
         let connections = self.shared.connections[self.lane.id].load(Ordering::Relaxed);
@@ -74,14 +75,14 @@ impl LaneContext {
     }
 }
 
-/// What carries a connection, before a lane's runtime has it.
+/// A connection's socket before it is registered with a lane's runtime.
 pub(crate) enum Carrier {
     Tcp(std::net::TcpStream),
     Tls(std::net::TcpStream),
     Unix(std::os::unix::net::UnixStream),
 }
 
-/// A connection on its way from the acceptor to its lane, with its slots.
+/// A connection passed from the acceptor to its lane, with its slots.
 pub(crate) struct Handover {
     pub(crate) carrier: Carrier,
     pub(crate) place: OwnedSemaphorePermit,
@@ -105,17 +106,17 @@ pub(crate) fn start(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
-        // For large bodies in a coding, and for nothing else. It would inherit the lane's core.
+        // Only for large compressed bodies. Without the call it would inherit the lane's core.
         .max_blocking_threads(1)
         .thread_name(format!("coding-{id}"))
         .on_thread_start(move || {
             let _ = setpriority_process(Some(rustix::thread::gettid()), COMPUTE_NICE);
-            machine::unpin(&cpus);
+            machine::pin(&cpus);
         })
         .build()?;
     std::thread::Builder::new().name(format!("lane-{id}")).spawn(move || {
         if let Some(cpu) = cpu
-            && !machine::pin(cpu)
+            && !machine::pin(&[cpu])
         {
             tracing::warn!(lane = id, cpu, "lane could not be pinned");
         }
@@ -126,10 +127,10 @@ pub(crate) fn start(
     })
 }
 
-/// Compute lanes give way to the lanes with sockets: their work is long, and theirs is short.
+/// Compute lanes yield to lanes with sockets: their work is long.
 const COMPUTE_NICE: i32 = 10;
 
-/// A lane without sockets. Not pinned: it takes whatever core has time.
+/// Starts a lane without sockets. Not pinned: it runs on any free core.
 pub(crate) fn start_compute(
     shared: Arc<Shared>,
     id: usize,
@@ -176,7 +177,7 @@ async fn serve(
     }
     drop(handovers);
     tasks.shutdown().await;
-    // Other lanes may still send their surplus here; the loop goes on until all of them are done.
+    // Other lanes may still send surplus work here; the loop runs until all of them are done.
     context.shared.drain.reached(Phase::Gone).await;
     batches.abort();
 }
@@ -192,7 +193,7 @@ async fn connection(context: Rc<LaneContext>, handover: Handover) {
     drop((handover.place, handover.slot, handover.open));
 }
 
-/// The connection's bytes, once TLS has shaken hands where it must, and whose they are.
+/// The connection's stream, after a TLS handshake if needed, and its peer's mark.
 async fn open_up(context: &LaneContext, carrier: Carrier, usage: &Usage) -> Option<(Stream, Mark)> {
     let shared = &context.shared;
     match carrier {
@@ -217,7 +218,7 @@ async fn open_up(context: &LaneContext, carrier: Carrier, usage: &Usage) -> Opti
     }
 }
 
-/// Runs its function when dropped, also when the task is cut off.
+/// Runs a function when dropped, even if the task is cancelled.
 struct OnDrop<T, F: Fn() -> T>(F);
 
 impl<T, F: Fn() -> T> Drop for OnDrop<T, F> {

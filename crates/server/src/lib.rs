@@ -1,13 +1,14 @@
-//! The transports around the plane: listeners, connections, HTTP and gRPC, drain, and the start of it all.
+//! The transports around the plane: listeners, connections, HTTP, gRPC, startup and drain.
 //!
-//! Start with `server.rs` (what is started), then `stack.rs` (what a connection passes on its way to a handler). What
-//! happens to a request is the plane's business, not this crate's.
+//! Start with `server.rs` (startup), then `stack.rs` (the stages of a connection). The plane processes requests, not
+//! this crate.
 #![forbid(unsafe_code)]
 
 mod acceptor;
 mod activity;
 mod address_slots;
 mod anti_rollback;
+mod background;
 mod body;
 mod build;
 mod callers;
@@ -28,10 +29,9 @@ mod http1_bytes;
 mod http2_frames;
 mod journal;
 mod lane_thread;
-mod ledger;
+mod legal;
 mod listen;
 mod machine;
-mod memory_watch;
 mod offload;
 mod open_connections;
 mod open_streams;
@@ -49,7 +49,6 @@ mod tls;
 mod traces;
 mod trust;
 mod unix_socket;
-mod watch;
 
 pub use build::{BuildInfo, build_info, runtime_fingerprint};
 pub use callers::{CallersError, check_callers};

@@ -1,5 +1,6 @@
-//! Where a server listens: TCP, TLS over TCP, and Unix sockets, bound before anything else starts. What is said on them
-//! is none of this file's business.
+//! Binds the listeners: TCP, TLS and Unix sockets, before anything else starts.
+//!
+//! Does not know the protocols on them.
 
 use crate::config::{Endpoint, ServerConfig};
 use crate::hosts::Hosts;
@@ -10,10 +11,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fmt, io};
 
-/// How many connections the kernel keeps for us that are not accepted yet.
+/// Connections that the kernel queues before they are accepted.
 pub(crate) const BACKLOG: i32 = 1024;
 
-/// Where a listener is reached, as it was bound: the port is a real one.
+/// The bound address of a listener, with its real port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     Tcp(SocketAddr),
@@ -22,7 +23,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// As it is shown to clients.
+    /// The form for clients.
     pub(crate) fn url(&self) -> String {
         match self {
             Address::Tcp(address) => format!("http://{address}"),
@@ -40,7 +41,7 @@ impl Address {
     }
 }
 
-/// As `listen` has it.
+/// The form in `listen`.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -51,7 +52,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// All addresses on one line, the one that most clients want first.
+/// All addresses on one line; first the one that most clients want.
 pub(crate) fn ready_words(addresses: &[Address]) -> (String, String) {
     let kind = |address: &&Address| match address {
         Address::Tcp(_) => 0,
@@ -66,8 +67,7 @@ pub(crate) fn ready_words(addresses: &[Address]) -> (String, String) {
 }
 
 pub(crate) enum Socket {
-    Tcp(TcpListener),
-    Tls(TcpListener),
+    Tcp { listener: TcpListener, tls: bool },
     Unix(UnixListener, SocketFile),
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Listener {
     pub(crate) address: Address,
     /// Whether anonymous callers are served here.
     pub(crate) anonymous: bool,
-    /// The hosts that requests may name here; none where they need not name any.
+    /// The hosts that requests may name here; `None` if they need not name any.
     pub(crate) hosts: Option<Arc<Hosts>>,
 }
 
@@ -84,41 +84,41 @@ pub(crate) struct Listener {
 pub(crate) fn bind(entry: &str, config: &ServerConfig) -> io::Result<Listener> {
     let (socket, address) = match Endpoint::parse(entry) {
         Some(Endpoint::Tcp(address)) => {
-            let listener = bind_tcp(address)?;
-            let address = listener.local_addr()?;
-            (Socket::Tcp(listener), Address::Tcp(address))
+            let (listener, address) = bind_tcp(address)?;
+            (Socket::Tcp { listener, tls: false }, Address::Tcp(address))
         }
         Some(Endpoint::Tls(address)) => {
-            let listener = bind_tcp(address)?;
-            let address = listener.local_addr()?;
-            (Socket::Tls(listener), Address::Tls(address))
+            let (listener, address) = bind_tcp(address)?;
+            (Socket::Tcp { listener, tls: true }, Address::Tls(address))
         }
         Some(Endpoint::Unix(path)) => {
             let mode = config.unix_mode().unwrap_or(0o600);
             let (listener, file) = unix_socket::bind(path, mode, config.unix_owner.as_deref())?;
             (Socket::Unix(listener, file), Address::Unix(path.to_owned()))
         }
-        None => return Err(io::Error::other("it is no address")),
+        None => return Err(io::Error::other("it is not an address")),
     };
     let anonymous = config.allow_anonymous.unwrap_or_else(|| address.is_local());
     let hosts = Hosts::of(&address, &config.hosts).map(Arc::new);
     Ok(Listener { socket, address, anonymous, hosts })
 }
 
-fn bind_tcp(address: &str) -> io::Result<TcpListener> {
+fn bind_tcp(address: &str) -> io::Result<(TcpListener, SocketAddr)> {
     let resolved = address.to_socket_addrs()?.next();
     let resolved = resolved.ok_or_else(|| io::Error::other("the name resolves to nothing"))?;
     let socket = socket2::Socket::new(socket2::Domain::for_address(resolved), socket2::Type::STREAM, None)?;
-    // A restart must not wait for connections of the last run to time out.
+    // A restart must not wait until connections of the last run time out.
     socket.set_reuse_address(true)?;
     if resolved.is_ipv6() {
-        // Whoever writes [::] gets IPv6 and nothing besides; 0.0.0.0 may then stand beside it.
+        // [::] is IPv6 only, so that 0.0.0.0 can be bound as well.
         socket.set_only_v6(true)?;
     }
     socket.bind(&resolved.into())?;
     socket.listen(BACKLOG)?;
     socket.set_nonblocking(true)?;
-    Ok(TcpListener::from(socket))
+    let listener = TcpListener::from(socket);
+    let address = listener.local_addr()?;
+    Ok((listener, address))
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What this machine lets the process use: cores by affinity mask and cgroup quota, memory, and rights for tuning.
+//! The resources of this process: cores (affinity mask, cgroup quota), memory, and rights.
+//!
 //! Thread counts come from here, never from the host's core count.
 
 use rustix::mm::{MlockAllFlags, mlockall};
@@ -11,7 +12,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 const LANES_MAX: usize = 256;
-/// The number of CAP_IPC_LOCK, the bit of it in /proc/self/status.
+/// The number of CAP_IPC_LOCK, which is its bit in /proc/self/status.
 const CAP_IPC_LOCK: u32 = 14;
 const GRANT_MEMLOCK: &str = "ulimit -l unlimited; under systemd LimitMEMLOCK=infinity; under docker --ulimit memlock=-1; \
                              or the capability CAP_IPC_LOCK";
@@ -20,20 +21,20 @@ const GRANT_MEMLOCK: &str = "ulimit -l unlimited; under systemd LimitMEMLOCK=inf
 pub struct Machine {
     /// Cores in the affinity mask.
     pub cpus: Vec<usize>,
-    /// Cores' worth of time that the cgroup grants; none means no limit.
+    /// The cgroup's CPU quota in cores; `None`: no limit.
     pub cpu_quota: Option<f64>,
-    /// How many lanes a server gets by default.
+    /// The default number of lanes.
     pub lanes: usize,
     /// Physical memory of the machine.
     pub memory_bytes: u64,
-    /// The cgroup's limit, which may be the larger of the two.
+    /// The cgroup's limit, which may exceed the physical memory.
     pub memory_limit_bytes: Option<u64>,
     pub cpu_model: String,
     pub kernel: String,
     pub rights: Vec<Right>,
 }
 
-/// A right that the server uses where it has it: whether it is granted, and the command that grants it.
+/// An optional right of the server, and how to grant it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Right {
     pub name: &'static str,
@@ -57,16 +58,18 @@ pub fn machine() -> Machine {
     }
 }
 
-/// One lane on each core, but no more than whole cores of quota: a lane that is throttled in the middle of a period
-/// stops every request it holds, which costs more than the fraction of a core would give.
+/// One lane per core, but at most the whole cores of the quota.
+///
+/// A lane that is throttled within a period stops all of its requests, which costs more than a fraction of a core
+/// gains.
 fn lanes_for(cpus: usize, cpu_quota: Option<f64>) -> usize {
     let by_quota = cpu_quota.map_or(LANES_MAX, |quota| quota.floor() as usize);
     cpus.min(by_quota).clamp(1, LANES_MAX)
 }
 
-/// Locks what the process has and will have into memory, so that none of it is swapped out.
+/// Locks the process's current and future memory, so that it is not swapped out.
 pub(crate) fn lock_memory() -> io::Result<()> {
-    // Under a finite limit the call may succeed now and an allocation fail later, which would end the process.
+    // Under a finite limit the call may succeed now and a later allocation fail, which would end the process.
     if !may_lock_memory() {
         let text = format!("the right to lock memory is missing; grant it: {GRANT_MEMLOCK}");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, text));
@@ -74,8 +77,9 @@ pub(crate) fn lock_memory() -> io::Result<()> {
     Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
 }
 
-/// The share of this process's cores that nobody uses, over a short look. Neighbours count: a thread with the idle policy
-/// starves beside them, not only beside our own lanes.
+/// The unused share of this process's cores, over a short time.
+///
+/// Other processes count: a thread with the idle policy starves because of them as well.
 pub(crate) fn spare_share(machine: &Machine, look: Duration) -> f64 {
     let cores = machine.cpu_quota.unwrap_or(f64::MAX).min(machine.cpus.len().max(1) as f64);
     let used = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default();
@@ -86,7 +90,7 @@ pub(crate) fn spare_share(machine: &Machine, look: Duration) -> f64 {
     (1.0 - own).clamp(0.0, ticks().idle_share_since(&ticks_before))
 }
 
-/// Clock ticks of some cores since the machine started.
+/// Clock ticks of cores since the machine started.
 #[derive(Debug, PartialEq, Eq)]
 struct CpuTicks {
     idle: u64,
@@ -94,14 +98,14 @@ struct CpuTicks {
 }
 
 impl CpuTicks {
-    /// One where the kernel shows no ticks: then only the process's own use is known.
+    /// 1 if the kernel shows no ticks: then only the process's own use is known.
     fn idle_share_since(&self, earlier: &CpuTicks) -> f64 {
         let all = self.all.saturating_sub(earlier.all);
         if all == 0 { 1.0 } else { self.idle.saturating_sub(earlier.idle) as f64 / all as f64 }
     }
 }
 
-/// Reads `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal. Guests' time is within the first two.
+/// Reads `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal. The first two include guests.
 fn cpu_ticks(stat: &str, cpus: &[usize]) -> CpuTicks {
     let mut ticks = CpuTicks { idle: 0, all: 0 };
     for line in stat.lines() {
@@ -121,18 +125,11 @@ fn affinity() -> Vec<usize> {
     (0..CpuSet::MAX_CPU).filter(|&cpu| mask.is_set(cpu)).collect()
 }
 
-/// Pins the calling thread to one core. Failing is no fault: the lane then runs where the kernel puts it.
-pub(crate) fn pin(cpu: usize) -> bool {
-    let mut mask = CpuSet::new();
-    mask.set(cpu);
-    sched_setaffinity(None, &mask).is_ok()
-}
-
-/// Lets the calling thread, which a pinned one has started, run on all of these cores.
-pub(crate) fn unpin(cpus: &[usize]) {
+/// Restricts the calling thread to these cores. If that fails, the kernel chooses the core.
+pub(crate) fn pin(cpus: &[usize]) -> bool {
     let mut mask = CpuSet::new();
     cpus.iter().for_each(|&cpu| mask.set(cpu));
-    let _ = sched_setaffinity(None, &mask);
+    sched_setaffinity(None, &mask).is_ok()
 }
 
 /// The tightest quota from this process's cgroup (version 2) up to the root.
@@ -154,7 +151,7 @@ fn memory_limit() -> Option<u64> {
     newer.chain(memory_limit_of_version_1()).min()
 }
 
-/// Where the memory controller is one of version 1, as on older hosts; a limit that nobody set is beyond any memory.
+/// The limit of a version 1 memory controller, as on older hosts. An unset limit exceeds any memory.
 fn memory_limit_of_version_1() -> Option<u64> {
     let own = read_to_string("/proc/self/cgroup").ok()?;
     let own = own.lines().find_map(|line| line.split_once(":memory:"))?.1;

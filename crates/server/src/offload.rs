@@ -1,5 +1,6 @@
-//! Answers that would hold a lane for too long, as the page of metrics: made on a thread of their own, one after the other.
+//! Runs work too long for a lane, such as `/metrics`, one by one on a thread of its own.
 
+use crate::background::spawn;
 use crate::drain::Phase;
 use crate::shared::Shared;
 use flyball_core::{Fault, FaultKind, Stage};
@@ -10,7 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
-/// How many answers may wait.
+/// Maximum waiting jobs.
 pub(crate) const WAITING_MAX: usize = 16;
 
 pub(crate) type Offloaded = Box<dyn FnOnce(&Shared) + Send>;
@@ -20,27 +21,21 @@ pub(crate) fn start(
     shared: Arc<Shared>,
     mut waiting: mpsc::Receiver<Offloaded>,
 ) -> io::Result<JoinHandle<()>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-    std::thread::Builder::new().name("offload".to_owned()).spawn(move || {
-        runtime.block_on(async {
-            let work = async {
-                while let Some(work) = waiting.recv().await {
-                    work(&shared);
-                }
-            };
-            tokio::select! { () = work => {}, () = shared.drain.reached(Phase::Gone) => {} }
-        });
+    spawn("offload", shared, Phase::Gone, move |shared| async move {
+        while let Some(work) = waiting.recv().await {
+            work(&shared);
+        }
     })
 }
 
-/// Has `work` done on the offload thread, and waits for its result.
+/// Runs `work` on the offload thread and waits for its result.
 pub(crate) async fn offload<T: Send + 'static>(
     shared: &Shared,
     work: impl FnOnce(&Shared) -> T + Send + 'static,
 ) -> Result<T, Fault> {
-    let (asker, answer) = oneshot::channel();
+    let (sender, answer) = oneshot::channel();
     let work = Box::new(move |shared: &Shared| {
-        let _ = asker.send(unharmed(|| work(shared)));
+        let _ = sender.send(unharmed(|| work(shared)));
     });
     let full = || {
         let text = "too many requests of this kind at once; try again shortly";
@@ -50,10 +45,10 @@ pub(crate) async fn offload<T: Send + 'static>(
     answer.await.map_err(|_gone| full())?
 }
 
-/// A panic ends its own answer, and not the thread.
+/// A panic ends its job, not the thread.
 fn unharmed<T>(work: impl FnOnce() -> T) -> Result<T, Fault> {
     catch_unwind(AssertUnwindSafe(work)).map_err(|_panic| {
-        tracing::error!("an offloaded answer panicked");
+        tracing::error!("an offloaded job panicked");
         Fault::new(FaultKind::Panicked, Stage::Admit, "the answer panicked; see the server's log")
     })
 }

@@ -1,5 +1,6 @@
-//! Which open connections serve nobody, so that the oldest of them makes room when every place is taken. A connection notes
-//! when a request on it begins and ends, by relaxed stores; the acceptor looks only when it is full.
+//! Finds the longest idle connection, to evict it when all slots are taken.
+//!
+//! A connection marks the start and end of requests with relaxed stores; the acceptor reads them only when full.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -12,20 +13,20 @@ pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 pub(crate) struct OpenConnections {
-    /// In the order in which they came.
+    /// In order of arrival.
     open: Mutex<BTreeMap<u64, Arc<Usage>>>,
     came: AtomicU64,
     now: Arc<AtomicU32>,
     evicted: AtomicU64,
 }
 
-/// What one connection is used for.
+/// The use of one connection.
 pub(crate) struct Usage {
     now: Arc<AtomicU32>,
     busy: AtomicBool,
     /// The tick of its last use.
     used_at: AtomicU32,
-    told: AtomicBool,
+    asked: AtomicBool,
     leave: Notify,
 }
 
@@ -34,7 +35,7 @@ impl Usage {
         self.busy.store(true, Ordering::Relaxed);
     }
 
-    /// The last request on it ended.
+    /// The last request on it has ended.
     pub(crate) fn end(&self) {
         self.touch();
         self.busy.store(false, Ordering::Relaxed);
@@ -44,19 +45,19 @@ impl Usage {
         self.used_at.store(self.now.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Waits until the connection must make room while it is idle; a request that came meanwhile keeps it.
+    /// Waits until the connection is evicted while idle; a new request keeps it.
     pub(crate) async fn evicted(&self) {
         loop {
             self.leave.notified().await;
             if !self.busy.load(Ordering::Relaxed) {
                 return;
             }
-            self.told.store(false, Ordering::Relaxed);
+            self.asked.store(false, Ordering::Relaxed);
         }
     }
 }
 
-/// One connection's entry, until dropped.
+/// A connection's entry, removed when dropped.
 pub(crate) struct OpenConnection {
     of: Arc<OpenConnections>,
     came: u64,
@@ -70,7 +71,7 @@ impl OpenConnections {
             now: Arc::clone(&self.now),
             busy: AtomicBool::new(false),
             used_at: AtomicU32::new(self.now.load(Ordering::Relaxed)),
-            told: AtomicBool::new(false),
+            asked: AtomicBool::new(false),
             leave: Notify::new(),
         });
         self.lock().insert(came, Arc::clone(&usage));
@@ -81,14 +82,14 @@ impl OpenConnections {
         self.now.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Tells the connection that has been idle for longest to leave; false where none is idle.
+    /// Evicts the longest idle connection; false if none is idle.
     pub(crate) fn evict(&self) -> bool {
         let idle =
-            |usage: &&Arc<Usage>| !usage.busy.load(Ordering::Relaxed) && !usage.told.load(Ordering::Relaxed);
+            |usage: &&Arc<Usage>| !usage.busy.load(Ordering::Relaxed) && !usage.asked.load(Ordering::Relaxed);
         let open = self.lock();
         let oldest = open.values().filter(idle).min_by_key(|usage| usage.used_at.load(Ordering::Relaxed));
         let Some(oldest) = oldest else { return false };
-        oldest.told.store(true, Ordering::Relaxed);
+        oldest.asked.store(true, Ordering::Relaxed);
         oldest.leave.notify_one();
         self.evicted.fetch_add(1, Ordering::Relaxed);
         true
@@ -113,8 +114,8 @@ impl Drop for OpenConnection {
 mod tests {
     use super::*;
 
-    fn told(connection: &OpenConnection) -> bool {
-        connection.usage.told.load(Ordering::Relaxed)
+    fn asked(connection: &OpenConnection) -> bool {
+        connection.usage.asked.load(Ordering::Relaxed)
     }
 
     #[test]
@@ -126,9 +127,9 @@ mod tests {
         open.tick();
         used.usage.end();
         assert!(open.evict());
-        assert!(told(&unused) && !told(&used));
+        assert!(asked(&unused) && !asked(&used));
         assert!(open.evict());
-        assert!(told(&used));
+        assert!(asked(&used));
         assert!(!open.evict(), "the last one has a request");
         busy.usage.end();
         assert!(open.evict());
@@ -142,7 +143,7 @@ mod tests {
         let open = Arc::new(OpenConnections::default());
         let (first, second) = (open.enter(), open.enter());
         assert!(open.evict());
-        assert!(told(&first) && !told(&second));
+        assert!(asked(&first) && !asked(&second));
     }
 
     #[tokio::test]
@@ -157,7 +158,7 @@ mod tests {
             () = tokio::task::yield_now() => {}
         }
         connection.usage.end();
-        assert!(open.evict(), "it may be told again");
+        assert!(open.evict(), "it may be asked again");
         connection.usage.evicted().await;
     }
 }

@@ -1,12 +1,13 @@
-//! How many HTTP/2 requests are open on all connections together, and what their heads take: a limit for each connection does
-//! not bound a hundred of them. Peers that have not shown who they are get a small part. What is beyond a limit is refused as
-//! HTTP/2 has it (REFUSED_STREAM), which clients may send again at once, elsewhere.
+//! Limits the open HTTP/2 requests of all connections, and the bytes of their heads.
+//!
+//! A limit per connection does not bound a hundred connections. Unknown peers get a small share. Requests beyond a limit
+//! are refused with REFUSED_STREAM, which clients may retry at once elsewhere.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Requests at once on a connection that no known caller has used yet.
+/// Maximum concurrent requests on a connection that no known caller has used.
 pub(crate) const STRANGER_MAX: usize = 16;
-/// Bytes of a head that a stream may have on average.
+/// Maximum average size of a head.
 const HEAD_BYTES: usize = 4 << 10;
 
 pub(crate) struct OpenStreams {
@@ -22,12 +23,12 @@ impl OpenStreams {
         OpenStreams { open, head_bytes, max, refused: AtomicU64::new(0) }
     }
 
-    /// Counts one more stream in; false where there is no room. Strangers leave half of it to known callers.
+    /// Adds a stream; false if there is no room. Half of the room is reserved for known callers.
     pub(crate) fn enter(&self, head_bytes: usize, stranger: bool) -> bool {
         let max = if stranger { self.max.div_ceil(2) } else { self.max };
         let open = self.open.fetch_add(1, Ordering::Relaxed) + 1;
         let bytes = self.head_bytes.fetch_add(head_bytes, Ordering::Relaxed) + head_bytes;
-        // One stream alone always has room: its head has a limit of its own.
+        // A single stream always has room: its head has its own limit.
         let room = open <= max && (open == 1 || bytes <= max.saturating_mul(HEAD_BYTES));
         if !room {
             self.leave(head_bytes);

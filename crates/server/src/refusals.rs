@@ -1,15 +1,16 @@
-//! When refusals themselves cost too much: a refused client that asks again at once would have all of a lane's time. Where
-//! most requests are refused while others wait, a connection that was refused is left unread for a while, so that refusing
-//! takes a quarter of the lane's time at most, however many connections there are. The rest is for answers.
+//! Limits the time that refusals take: clients that retry at once could occupy a whole lane.
+//!
+//! While most requests are refused and others wait, a refused connection is left unread for a while, so that refusals
+//! take at most a quarter of the lane's time, for any number of connections.
 
 use std::cell::Cell;
 use std::time::Duration;
 
-/// What a refusal costs a lane, about, with a cold connection; four times that is each connection's part of the pause.
+/// The approximate cost of a refusal on a cold connection; each connection adds four times that to the pause.
 const REFUSAL_COST: Duration = Duration::from_micros(15);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// The refused part of a lane's latest requests, in thousandths, smoothed over some hundred of them.
+/// The refused share of a lane's latest requests, in thousandths, smoothed over about a hundred requests.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals(Cell<u32>);
 
@@ -17,7 +18,7 @@ impl Refusals {
     pub(crate) fn count(&self, refused: bool) {
         const SMOOTHED_OVER: u32 = 128;
         let sample = if refused { 1000 * SMOOTHED_OVER } else { 0 };
-        // In units of a thousandth of a request, so that small steps are not lost.
+        // In thousandths of a request, so that small steps are not lost.
         self.0.set((self.0.get() * (SMOOTHED_OVER - 1) + sample) / SMOOTHED_OVER);
     }
 

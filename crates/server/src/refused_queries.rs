@@ -1,11 +1,12 @@
-//! Counts refused requests that are not walks: metadata, repository, journal and unknown paths. Walks count themselves; these
-//! are counted here by status, so that no refused attempt is missed.
+//! Counts refused requests outside walks, by status: metadata, repository, journal, unknown paths.
+//!
+//! Walks count themselves.
 
+use crate::counted::{counter, labelled};
 use crate::grpc::STATUS;
 use crate::reply::Reply;
 use flyball_core::Protocol;
 use flyball_telemetry::Family;
-use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const HTTP_FIRST: usize = 400;
@@ -27,13 +28,13 @@ impl Default for RefusedQueries {
 }
 
 impl RefusedQueries {
-    /// Counts a reply where it is a refusal.
+    /// Counts a reply if it is a refusal.
     pub(crate) fn count(&self, protocol: Protocol, reply: &Reply) {
         let counter = match protocol {
             Protocol::Http => usize::from(reply.status().as_u16())
                 .checked_sub(HTTP_FIRST)
                 .and_then(|place| self.http.get(place)),
-            // A refusal has its status in the headers, for nothing comes after them.
+            // A refusal has its status in the headers, because it has no body.
             Protocol::Grpc => {
                 let status = reply
                     .headers()
@@ -48,22 +49,18 @@ impl RefusedQueries {
     }
 
     pub(crate) fn family(&self) -> Family {
-        let of =
-            |protocol: Protocol, first: usize, counters: &[AtomicU64]| -> Vec<(Cow<'static, str>, f64)> {
-                let counted = counters.iter().map(|counter| counter.load(Ordering::Relaxed)).enumerate();
-                let sample = |(place, count): (usize, u64)| {
-                    let labels = format!(r#"protocol="{}",code="{}""#, protocol.label(), first + place);
-                    (Cow::Owned(labels), count as f64)
-                };
-                counted.filter(|(_, count)| *count > 0).map(sample).collect()
-            };
+        let of = |protocol: Protocol, first: usize, counters: &[AtomicU64]| {
+            let counted = counters.iter().map(|counter| counter.load(Ordering::Relaxed)).enumerate();
+            let label = |place| format!(r#"protocol="{}",code="{}""#, protocol.label(), first + place);
+            let counted = counted.filter(|(_, count)| *count > 0);
+            labelled(counted.map(|(place, count)| (label(place), count)))
+        };
         let mut samples = of(Protocol::Http, HTTP_FIRST, &self.http);
         samples.extend(of(Protocol::Grpc, 0, &self.grpc));
-        Family {
-            name: "flyball_questions_refused_total",
-            kind: "counter",
-            help: "refused requests that are neither inferences nor decisions, by HTTP status or gRPC code",
+        counter(
+            "flyball_questions_refused_total",
+            "refused requests that are neither inferences nor decisions, by HTTP status or gRPC code",
             samples,
-        }
+        )
     }
 }

@@ -1,5 +1,6 @@
-//! Response bodies of every kind this server sends: a whole body, a gRPC message with its trailers, a health watch.
+//! Response bodies: a complete body, a gRPC message with trailers, or a stream of messages.
 
+use crate::grpc::Duplex;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body::{Body, Frame, SizeHint};
@@ -7,13 +8,10 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A stream of frames, for answers that do not end with one message.
-pub(crate) type Frames = Pin<Box<dyn Body<Data = Bytes, Error = Infallible>>>;
-
 pub(crate) enum ReplyBody {
     Whole(Option<Bytes>),
     Grpc { message: Option<Bytes>, trailers: Option<HeaderMap> },
-    Stream(Frames),
+    Stream(Duplex),
 }
 
 impl ReplyBody {
@@ -36,7 +34,7 @@ impl Body for ReplyBody {
                 let frame = message.take().map(Frame::data).or_else(|| trailers.take().map(Frame::trailers));
                 Poll::Ready(frame.map(Ok))
             }
-            ReplyBody::Stream(stream) => stream.as_mut().poll_frame(context),
+            ReplyBody::Stream(stream) => stream.poll_frame(context).map(|frame| frame.map(Ok)),
         }
     }
 
@@ -44,7 +42,7 @@ impl Body for ReplyBody {
         match self {
             ReplyBody::Whole(body) => body.is_none(),
             ReplyBody::Grpc { message, trailers } => message.is_none() && trailers.is_none(),
-            ReplyBody::Stream(stream) => stream.is_end_stream(),
+            ReplyBody::Stream(_) => false,
         }
     }
 
@@ -56,7 +54,7 @@ impl Body for ReplyBody {
     }
 }
 
-/// HTTP/1.1 copies what it is given into the connection's buffer, which keeps its size: a large body comes in pieces.
+/// Large bodies are split: HTTP/1.1 copies each piece into the connection's buffer, which never shrinks.
 const PIECE_BYTES: usize = 256 << 10;
 
 fn piece(body: &mut Option<Bytes>) -> Option<Bytes> {
@@ -66,7 +64,7 @@ fn piece(body: &mut Option<Bytes>) -> Option<Bytes> {
     }
 }
 
-/// A body that holds something until it has been handed over.
+/// A body with guards that are held until it has been sent.
 pub(crate) struct Lasting<T> {
     pub(crate) body: ReplyBody,
     pub(crate) _until_sent: T,
@@ -94,7 +92,7 @@ impl<T: Unpin> Body for Lasting<T> {
 
 pub(crate) type Reply = Response<ReplyBody>;
 
-/// A whole reply with a content type.
+/// A complete reply with a content type.
 pub(crate) fn whole(status: StatusCode, content_type: &'static str, body: Bytes) -> Reply {
     let mut reply = Response::new(ReplyBody::Whole((!body.is_empty()).then_some(body)));
     *reply.status_mut() = status;

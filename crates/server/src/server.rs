@@ -1,5 +1,6 @@
-//! A server from start to stop: bind → lanes → load → accept, and later drain. The same for `flyballd` and for the
-//! Python process.
+//! A server from start to stop: bind → lanes → load → accept, and later drain.
+//!
+//! The same for `flyballd` and the Python process.
 
 use crate::address_slots::AddressSlots;
 use crate::body::BodyBudget;
@@ -8,7 +9,7 @@ use crate::drain::{Drain, Phase};
 use crate::files::{self, Reload, Watch};
 use crate::journal::{self, Annotations};
 use crate::lane_thread::{self, Handover};
-use crate::ledger::LedgerJob;
+use crate::legal::LegalJob;
 use crate::listen::{self, Address};
 use crate::machine::machine;
 use crate::open_streams::OpenStreams;
@@ -20,7 +21,7 @@ use crate::setup::{
 };
 use crate::shared::Shared;
 use crate::trust;
-use crate::{ServerConfig, acceptor, memory_watch, offload, watch};
+use crate::{ServerConfig, acceptor, background, offload};
 use flyball_core::snapshot::Bundle;
 use flyball_deployments::{Ack, AckState, Applied, Engine, Loader, TrustGate};
 use flyball_engine::HostCommand;
@@ -35,9 +36,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// How many connections may be on their way from the acceptor to one lane.
+/// Maximum connections between the acceptor and one lane.
 const HANDOVERS_MAX: usize = 256;
-/// How long clients of idle connections get to see `Connection: close` before those are closed under them.
+/// How long clients get `Connection: close` before idle connections are closed.
 const LAME_DUCK: Duration = Duration::from_millis(300);
 const POLL: Duration = Duration::from_millis(5);
 
@@ -51,7 +52,7 @@ pub struct Server {
     drainer: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// The threads of a server. Dropping it ends and joins them, also when the start fails half-way.
+/// The threads of a server. Dropping it ends and joins them, even if the start fails halfway.
 struct Running {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -66,20 +67,20 @@ impl Running {
         self.shared.drain.enter(Phase::Gone);
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
-            // Asked again and again: a run that was just beginning has not heard it.
+            // Repeatedly: a run that was just starting has not seen the request.
             while !thread.is_finished() && !self.shared.plane.lost_a_lane() {
                 self.shared.plane.stop_runs();
                 std::thread::sleep(POLL);
             }
-            // A lost lane ends when its run does, which may be never.
+            // A lost lane ends when its run ends, which may be never.
             if thread.is_finished() || !self.shared.plane.lost_a_lane() {
                 let _ = thread.join();
             }
         }
-        self.shared.ledger.join();
-        // No lane reads any more: what windows have not written yet is written now.
+        self.shared.legal.join();
+        // No lane reads any more: write the unsaved windows.
         self.shared.plane.services.features.close();
-        // And nothing is decided any more: flush the records and seal the journal.
+        // No decisions are made any more: flush the records and seal the journal.
         self.shared.journal.iter().for_each(|journal| journal.close());
     }
 }
@@ -91,8 +92,10 @@ impl Drop for Running {
 }
 
 impl Server {
-    /// Returns once every deployment of the snapshot has been applied or refused; `acks` says which. Models are proven in
-    /// processes that `host` starts; without one in this process, where one without an end holds everything up.
+    /// Starts a server; returns once every deployment has been applied or refused (see `acks`).
+    ///
+    /// Models are probed in child processes that `host` starts; without it in this process, where a model that never ends
+    /// blocks the start.
     pub fn start(
         config: ServerConfig,
         bundle: &Bundle,
@@ -119,7 +122,7 @@ impl Server {
         let (orders, orders_in) = mpsc::channel(control::ORDERS_MAX);
         let regions = config.allow_shared_memory.then(|| Arc::new(Regions::default()));
         let shared = Arc::new(Shared {
-            bodies: BodyBudget::new(config.body_bytes_max),
+            bodies: BodyBudget::new(config.body_bytes_max, config.body_timeout()),
             address_slots: AddressSlots::new(config.connections_per_address_max),
             streams: OpenStreams::new(config.streams_total_max),
             open: Arc::default(),
@@ -130,7 +133,7 @@ impl Server {
             journal,
             annotations: Annotations::default(),
             refused_queries: RefusedQueries::default(),
-            ledger: LedgerJob::default(),
+            legal: LegalJob::default(),
             plane,
             telemetry,
             drain: Drain::new(),
@@ -166,7 +169,7 @@ impl Server {
         &self.addresses
     }
 
-    /// What became of each deployment at the start.
+    /// The result of each deployment at the start.
     pub fn acks(&self) -> &[Ack] {
         &self.acks
     }
@@ -176,7 +179,7 @@ impl Server {
         self.shared.applied()
     }
 
-    /// Why nothing can be served, where that is so: the snapshot names deployments, and all were refused.
+    /// The reason if nothing can be served: the snapshot has deployments, and all were refused.
     pub fn nothing_served(&self) -> Option<String> {
         let refused = |ack: &&Ack| ack.state == AckState::Refused;
         if self.acks.is_empty() || !self.acks.iter().all(|ack| refused(&ack)) {
@@ -186,7 +189,7 @@ impl Server {
         Some(self.acks.iter().map(reason).collect::<Vec<_>>().join("; "))
     }
 
-    /// The one line that says that the server is ready, and where.
+    /// The line that announces readiness and the addresses.
     pub fn ready_line(&self) -> String {
         let routes = self.shared.plane.routes.load();
         let mut models: Vec<_> = routes
@@ -203,18 +206,19 @@ impl Server {
         self.shared.telemetry.totals()
     }
 
-    /// Applies another snapshot beside live traffic, on a thread that gives way to the lanes.
+    /// Applies another snapshot during live traffic, on a thread of low priority.
     pub fn apply(&self, bundle: &Bundle) -> Vec<Ack> {
         self.control.apply(bundle)
     }
 
-    /// Whom to ask for a model's newest snapshot when a client wants it loaded. Without one, and for models that were
-    /// unloaded, it is the snapshot that was applied last. The first one stays.
+    /// Sets the source of a model's newest snapshot when a client loads it.
+    ///
+    /// Without one the last applied snapshot is used. Later calls change nothing.
     pub fn on_load(&self, on_load: OnLoad) {
         self.control.on_load(on_load);
     }
 
-    /// Ends the server's threads without waiting for requests, also the one that drains. Dropping it does the same.
+    /// Ends all threads, including the one that drains, without waiting for requests. Dropping does the same.
     pub fn end(&self) {
         self.running.end();
         let drainer = self.drainer.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -223,7 +227,7 @@ impl Server {
         }
     }
 
-    /// Begins to leave; returns at once. Further calls change nothing.
+    /// Starts the drain and returns at once. Further calls change nothing.
     pub fn drain(&self) -> io::Result<()> {
         let mut drainer = self.drainer.lock().unwrap_or_else(PoisonError::into_inner);
         if drainer.is_some() {
@@ -239,7 +243,7 @@ impl Server {
         Ok(())
     }
 
-    /// Waits until the server has stopped; `false` when it still runs after `timeout`.
+    /// Waits until the server has stopped; `false` if it still runs after `timeout`.
     pub fn wait(&self, timeout: Duration) -> bool {
         let stopped = self.stopped.0.lock().unwrap_or_else(PoisonError::into_inner);
         let wait = self.stopped.1.wait_timeout_while(stopped, timeout, |stopped| !*stopped);
@@ -265,7 +269,7 @@ fn start_loader(
 ) -> Result<Arc<Loader<ModelMeter>>, StartError> {
     let (plane, telemetry) = (Arc::clone(&shared.plane), Arc::clone(&shared.telemetry));
     let loader = Arc::new(Loader::new(engine, plane, telemetry, gate, shared.config.previous_kept)?);
-    // From here on revoked deployments are taken out of service, whatever is being loaded.
+    // From here on revoked deployments stop serving, even during loads.
     let _ = shared.loader.set(Arc::clone(&loader));
     Ok(loader)
 }
@@ -277,7 +281,7 @@ fn watch_files(running: &Running, watches: Vec<(Watch, Reload)>) -> io::Result<(
     Ok(())
 }
 
-/// Once, at the start, and not when records are first missed.
+/// Logged once at startup, not when a record is first missing.
 fn log_unrecorded(shared: &Shared) {
     let decides = shared.plane.routes.load().deployments().any(|deployment| deployment.decision.is_some());
     if decides && shared.journal.is_none() && !shared.config.offline {
@@ -285,7 +289,7 @@ fn log_unrecorded(shared: &Shared) {
     }
 }
 
-/// One thread for each lane, and the one that looks at their memory; gives where each lane with sockets takes its connections from.
+/// Starts the lanes and the memory watch; returns the senders of connections to lanes with sockets.
 fn start_lanes(
     running: &Running,
     inboxes: Vec<LaneInbox<ModelMeter>>,
@@ -293,7 +297,7 @@ fn start_lanes(
     let shared = &running.shared;
     let (sockets, cpus) = (shared.plane.lanes.sockets, &shared.machine.cpus);
     let mut senders = Vec::with_capacity(sockets);
-    running.add(memory_watch::start(Arc::clone(shared))?);
+    running.add(background::watch_memory(Arc::clone(shared))?);
     for (id, inbox) in inboxes.into_iter().enumerate() {
         if !shared.plane.has_sockets(id) {
             running.add(lane_thread::start_compute(Arc::clone(shared), id, inbox)?);
@@ -307,7 +311,7 @@ fn start_lanes(
     Ok(senders)
 }
 
-/// Applies the first snapshot, and starts what applies others.
+/// Applies the first snapshot, and starts the threads that apply others.
 fn start_control(
     running: &Running,
     loader: Arc<Loader<ModelMeter>>,
@@ -322,12 +326,13 @@ fn start_control(
     if shared.config.watch_snapshot {
         let index = bundle.file.clone().ok_or(StartError::Unwatchable)?;
         let applied = bundle.index_bytes.clone();
-        running.add(watch::start(Arc::clone(shared), Arc::clone(&control), index, applied)?);
+        let control = Arc::clone(&control);
+        running.add(background::watch_snapshot(Arc::clone(shared), control, index, applied)?);
     }
     Ok((control, outcome.acks))
 }
 
-/// Certificates are read before anything is bound, and looked after from before they are read.
+/// Drains: lame duck, closing, then the end of all threads.
 fn leave(running: &Running) {
     let shared = &running.shared;
     let deadline = Instant::now() + shared.config.grace();

@@ -1,9 +1,11 @@
-//! The parts of a server, made from its settings: engine, limits, clocks, TLS, callers, listeners. Starts no thread.
+//! Creates the parts of a server from its settings: engine, limits, clocks, TLS, callers, listeners.
+//!
+//! Starts no thread.
 
 use crate::ServerConfig;
 use crate::build::build_info;
 use crate::callers::{Callers, CallersError};
-use crate::config::ConfigFault;
+use crate::config::{ConfigFault, list};
 use crate::files::{Reload, Watch};
 use crate::listen::{self, Address, Listener};
 use crate::machine::{Machine, lock_memory};
@@ -40,20 +42,14 @@ pub enum StartError {
     Callers(#[from] CallersError),
     #[error(transparent)]
     Trust(#[from] TrustError),
-    #[error(
-        "watch_snapshot is true, and the snapshot comes from no file; serve one by --snapshot, or leave it out"
-    )]
+    #[error("watch_snapshot needs a snapshot file; give --snapshot FILE, or leave watch_snapshot out")]
     Unwatchable,
     #[error("decisions cannot be recorded: {0}")]
     Journal(#[from] JournalError),
-    #[error("the setting mlock cannot be kept: {0}")]
+    #[error("mlock: cannot lock memory: {0}")]
     MemoryLock(io::Error),
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
-}
-
-fn list(faults: &[ConfigFault]) -> String {
-    faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 pub(crate) fn open_engine(
@@ -73,7 +69,7 @@ pub(crate) fn lock_memory_if(wanted: bool) -> Result<(), StartError> {
     if wanted { lock_memory().map_err(StartError::MemoryLock) } else { Ok(()) }
 }
 
-/// All lanes, and how many of them have sockets.
+/// All lanes, and the number of those with sockets.
 pub(crate) fn lanes(config: &ServerConfig, machine: &Machine) -> (Lanes, usize) {
     let sockets = config.lanes.unwrap_or(machine.lanes);
     (Lanes { sockets, compute: config.compute_lanes.unwrap_or(sockets) }, sockets)
@@ -83,7 +79,7 @@ pub(crate) fn begin_to_log(config: &ServerConfig) {
     init_logs(config.log_level().unwrap_or(LogLevel::Info));
     if !config.offline && rustix::process::geteuid().is_root() {
         tracing::warn!(
-            "the server runs as root, and needs no such rights; start it as another user: User= in a systemd unit, \
+            "the server runs as root and does not need to; start it as another user: User= in a systemd unit, \
              docker run --user 65532; a port below 1024 needs CAP_NET_BIND_SERVICE alone"
         );
     }
@@ -99,9 +95,9 @@ pub(crate) fn limits(config: &ServerConfig, memory: MemoryBudget) -> PlaneLimits
     }
 }
 
-/// What decisions need beside models.
+/// The services that decisions need besides models.
 pub(crate) fn services(config: &ServerConfig, clock: Clock, journal: Option<Arc<Journal>>) -> PlaneServices {
-    // Offline, windows are read and not written: a folder would be made, locked and written to.
+    // Offline windows are only read; a folder would be created, locked and written.
     let folder = config.features_folder.clone().filter(|_| !config.offline);
     let wall = WallClock::system();
     let settings = FeatureSettings { folder, clock, wall: wall.clone(), ..FeatureSettings::default() };
@@ -111,7 +107,7 @@ pub(crate) fn services(config: &ServerConfig, clock: Clock, journal: Option<Arc<
     PlaneServices { features: Features::new(settings), wall, offline: config.offline, recorder, build }
 }
 
-/// The system's; in builds of the tests one that a test may hold.
+/// The system's clock; in test builds one that a test may hold.
 pub(crate) fn clock() -> Clock {
     #[cfg(feature = "virtual-time")]
     return crate::held_clock::clock();
@@ -119,11 +115,11 @@ pub(crate) fn clock() -> Clock {
     Clock::system()
 }
 
-/// What was set, else what the cgroup allows, else what the machine has.
+/// The configured budget, else the cgroup's limit, else the machine's memory.
 pub(crate) fn memory_budget(config: &ServerConfig, machine: &Machine) -> MemoryBudget {
     let allowed = machine.memory_limit_bytes.unwrap_or(u64::MAX).min(machine.memory_bytes);
     let bytes_max = config.memory_bytes_max.unwrap_or(allowed);
-    // Half of it: a run that takes more leaves too little for everything else.
+    // Half of it: a larger run would leave too little for everything else.
     MemoryBudget { bytes_max, run_bytes_max: config.run_memory_bytes_max.unwrap_or(bytes_max / 2) }
 }
 

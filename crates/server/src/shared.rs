@@ -1,4 +1,4 @@
-//! The state that every thread of a server shares. Knows what it is made of, not how any of it works.
+//! The state that all threads of a server share.
 
 use crate::ServerConfig;
 use crate::address_slots::AddressSlots;
@@ -7,7 +7,7 @@ use crate::callers::Callers;
 use crate::control::Order;
 use crate::drain::Drain;
 use crate::journal::Annotations;
-use crate::ledger::LedgerJob;
+use crate::legal::LegalJob;
 use crate::machine::Machine;
 use crate::offload::Offloaded;
 use crate::open_connections::OpenConnections;
@@ -33,26 +33,26 @@ pub(crate) struct Shared {
     pub(crate) ort_version: String,
     /// Bytes of request bodies in memory.
     pub(crate) bodies: BodyBudget,
-    /// Work that would hold a lane for too long.
+    /// Work that is too long for a lane.
     pub(crate) offload: mpsc::Sender<Offloaded>,
-    /// Loads and unloads that clients ask for.
+    /// Clients' loads and unloads.
     pub(crate) orders: mpsc::Sender<Order>,
     /// Empty while the server starts.
     pub(crate) loader: OnceLock<Arc<Loader<ModelMeter>>>,
-    /// Shared memory that clients registered; none where it is not allowed.
+    /// Registered shared memory; `None` if not allowed.
     pub(crate) regions: Option<Arc<Regions>>,
     pub(crate) tls: Option<Tls>,
     pub(crate) callers: Option<Callers>,
-    /// None where only unsigned deployments are served.
+    /// `None` if only unsigned deployments are served.
     pub(crate) trust: Option<TrustFiles>,
-    /// None where decisions are not recorded.
+    /// `None` if decisions are not recorded.
     pub(crate) journal: Option<Arc<Journal>>,
     pub(crate) annotations: Annotations,
     pub(crate) refused_queries: RefusedQueries,
-    pub(crate) ledger: LedgerJob,
+    pub(crate) legal: LegalJob,
     /// Connections of each address.
     pub(crate) address_slots: Arc<AddressSlots>,
-    /// All connections, and which are idle.
+    /// Open connections, to evict idle ones.
     pub(crate) open: Arc<OpenConnections>,
     /// HTTP/2 streams of all connections.
     pub(crate) streams: OpenStreams,

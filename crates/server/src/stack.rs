@@ -1,7 +1,9 @@
-//! What a connection passes, in order: first bytes → protocol → time limits → eviction → drain; and a request on it: room for
-//! its stream → host → enter (its head was read) → finish (its reply). Transport concerns only; nothing here knows of models.
+//! The stages of a connection and of a request on it. Transport only; knows nothing of models.
+//!
+//! A connection: first bytes → protocol → time limits → eviction → drain. A request: room for its stream → host →
+//! enter (its head was read) → finish (its reply).
 
-use crate::activity::{Activity, Watched};
+use crate::activity::Activity;
 use crate::callers::{Peer, Visitor};
 use crate::drain::Phase;
 use crate::lane_thread::LaneContext;
@@ -25,9 +27,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-/// Streams that a peer opened and reset before they were looked at; more of them end the connection ("rapid reset").
+/// Maximum unprocessed streams that a peer opened and reset; more end the connection ("rapid reset").
 const RESETS_WAITING_MAX: usize = 20;
-/// Streams that we reset because the peer broke the rules; more of them end the connection.
+/// Maximum streams that we reset for protocol errors; more end the connection.
 const RESETS_OF_OURS_MAX: usize = 1024;
 const WINDOW_BYTES: u32 = 1 << 20;
 const WATCH_INTERVAL: Duration = Duration::from_millis(500);
@@ -46,30 +48,29 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: Stream, peer: P
     let (head, idle) = (ticks(config.header_timeout_ms), ticks(config.idle_timeout_ms));
     let overdue = || activity.overdue_at_tick(head, idle);
     let http1 = matches!(protocol, Protocol::Http1);
-    let spoken = if http1 { ProtocolStream::http1(stream) } else { ProtocolStream::http2(stream) };
-    let io = Watched { stream: TokioIo::new(spoken), activity: Rc::clone(&activity) };
+    let io = TokioIo::new(ProtocolStream::new(stream, http1, Rc::clone(&activity)));
     let service = {
         let (context, activity) = (Rc::clone(&context), Rc::clone(&activity));
         let known = Cell::new(http1 || context.shared.callers.is_none());
         service_fn(move |request| {
-            // Entered here and not in the future: hyper drops that without a poll when the client has already left,
-            // and a request whose head was read must be counted.
+            // Entered here and not in the future: hyper drops the future without polling it if the client has
+            // already left, and a request whose head was read must be counted.
             let entered = match Room::take(&context, &activity, &peer, &known, &request, http1) {
                 None => Err(h2::Error::from(h2::Reason::REFUSED_STREAM)),
                 Some(room) => {
                     let in_request = activity.request();
-                    Ok((room, in_request, enter(&context, &peer, request, activity.lay_unread())))
+                    Ok((room, in_request, enter(&context, &peer, request, activity.unread_for())))
                 }
             };
             let (context, activity) = (Rc::clone(&context), Rc::clone(&activity));
             async move {
                 let (room, in_request, call) = entered?;
                 let reply = finish(&context, call).await;
-                // A connection that others' streams share is never left unread.
+                // An HTTP/2 connection is never left unread, because it carries other requests.
                 if let Some(pause) = context.pause_after(&reply).filter(|_| http1) {
                     activity.park(pause);
                 }
-                // A request lasts until its last byte is handed over: a watch on health does not make a connection idle.
+                // A request lasts until its last byte is sent: a health watch does not make a connection idle.
                 let _until_sent = (in_request, room);
                 Ok::<_, h2::Error>(reply.map(|body| Lasting { body, _until_sent }))
             }
@@ -81,7 +82,7 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: Stream, peer: P
                 .timer(TokioTimer::new())
                 .header_read_timeout(None)
                 .max_buf_size(config.header_bytes_max)
-                // Answers are small: one buffer costs the kernel less than two (1 % more requests a second).
+                // Responses are small: one buffer costs the kernel less than two (1 % more requests a second).
                 .writev(false)
                 .serve_connection(io, service);
             drive(&context, connection, Phase::Closing, overdue, usage).await;
@@ -102,12 +103,13 @@ pub(crate) async fn connection(context: Rc<LaneContext>, stream: Stream, peer: P
     }
 }
 
-/// An HTTP/2 request's room among all open streams, given back when dropped. HTTP/1 has a connection for each request, and
-/// those are counted.
+/// An HTTP/2 request's slot among all open streams, released when dropped.
+///
+/// HTTP/1 has one request per connection, and connections are counted.
 struct Room(Option<(Rc<LaneContext>, usize)>);
 
 impl Room {
-    /// Nothing where there is none. A connection is a stranger's until a known caller has used it.
+    /// `None` if there is no room. A connection is a stranger's until a known caller has used it.
     fn take(
         context: &Rc<LaneContext>,
         activity: &Activity,
@@ -142,12 +144,12 @@ impl Drop for Room {
     }
 }
 
-/// How many ticks of the watch a time takes, at least one.
+/// A time in ticks of the watch, rounded up.
 fn ticks(ms: u64) -> u32 {
     u32::try_from(u128::from(ms).div_ceil(WATCH_INTERVAL.as_millis())).unwrap_or(u32::MAX)
 }
 
-/// How many of them are over.
+/// A time in complete ticks.
 fn whole_ticks(time: Duration) -> u32 {
     u32::try_from(time.as_millis() / WATCH_INTERVAL.as_millis()).unwrap_or(u32::MAX)
 }
@@ -158,7 +160,7 @@ enum Protocol {
     Http2,
 }
 
-/// What the peer speaks: as TLS agreed, else as its first bytes show; and when the first of these came.
+/// The peer's protocol, from TLS or its first bytes, and when the first byte arrived.
 async fn spoken(context: &LaneContext, stream: &Stream) -> Option<(Protocol, Option<Instant>)> {
     match stream.agreed_on_http2() {
         Some(true) => Some((Protocol::Http2, None)),
@@ -167,13 +169,13 @@ async fn spoken(context: &LaneContext, stream: &Stream) -> Option<(Protocol, Opt
     }
 }
 
-/// Looks at the first bytes without taking them. `None` when the peer left or dawdled, or when the server leaves.
+/// Peeks at the first bytes. `None` if the peer left or is too slow, or if the server drains.
 async fn first_bytes(context: &LaneContext, stream: &Stream) -> Option<(Protocol, Instant)> {
     const RETRY_FIRST: Duration = Duration::from_millis(5);
     let config = &context.shared.config;
     let mut bytes = [0; PREFACE.len()];
-    // A byte that is there makes a peek return at once, so what is missing of the preface is waited for with growing
-    // pauses; they add up to no more than the time for a head.
+    // A peek returns at once if one byte is there, so the rest of the preface is awaited with growing pauses; they add
+    // up to at most the time for a head.
     let mut pause = RETRY_FIRST;
     let mut first_byte_at = None;
     loop {
@@ -198,7 +200,9 @@ async fn first_bytes(context: &LaneContext, stream: &Stream) -> Option<(Protocol
     }
 }
 
-/// Polls a connection to its end; asks it to finish when `leave_at` is reached, drops it when it is overdue or evicted.
+/// Polls a connection to its end.
+///
+/// Shuts it down gracefully when `leave_at` is reached, and drops it when it is overdue or evicted.
 async fn drive<C: GracefulConnection>(
     context: &LaneContext,
     connection: C,
@@ -214,7 +218,7 @@ async fn drive<C: GracefulConnection>(
     loop {
         tokio::select! {
             biased;
-            // Peers that break off or speak nonsense are their own fault; what they asked was counted by its walk.
+            // Connection errors are the peer's fault; its requests were counted by their walks.
             _ended = connection.as_mut() => return,
             () = leave.as_mut(), if !leaving => {
                 leaving = true;
@@ -222,7 +226,8 @@ async fn drive<C: GracefulConnection>(
             }
             _tick = watch.tick() => if overdue() { return },
             () = evicted.as_mut() => {
-                // Once more, so that an HTTP/2 peer reads GOAWAY; somebody waits for the place, so no answer is waited for.
+                // One more poll, so that an HTTP/2 peer reads GOAWAY. No wait for a response: another connection needs the
+                // slot.
                 connection.as_mut().graceful_shutdown();
                 poll_fn(|context| Poll::Ready(connection.as_mut().poll(context).is_ready())).await;
                 return;
@@ -231,7 +236,7 @@ async fn drive<C: GracefulConnection>(
     }
 }
 
-/// A request whose head has been read, on its way to its answer.
+/// A request whose head has been read.
 struct Call {
     version: Version,
     surface: Surface,
@@ -240,11 +245,11 @@ struct Call {
 enum Surface {
     Http(http::Call),
     Grpc(grpc::Call),
-    /// Refused for its head, before anything was looked at.
+    /// Refused because of its head.
     Refused(Reply),
 }
 
-fn enter(context: &Rc<LaneContext>, peer: &Peer, request: Request<Incoming>, lay_unread: Duration) -> Call {
+fn enter(context: &Rc<LaneContext>, peer: &Peer, request: Request<Incoming>, unread: Duration) -> Call {
     let version = request.version();
     let grpc = grpc::is_grpc(request.headers());
     let misdirected = peer
@@ -258,11 +263,11 @@ fn enter(context: &Rc<LaneContext>, peer: &Peer, request: Request<Incoming>, lay
         if version == Version::HTTP_2 {
             Surface::Grpc(grpc::enter(context, peer, request))
         } else {
-            // Without HTTP/2 there are no trailers, and a gRPC answer has no status.
+            // Without HTTP/2 there are no trailers, and hence no gRPC status.
             Surface::Http(http::Call::needs_http2())
         }
     } else {
-        Surface::Http(http::enter(context, peer, request, lay_unread))
+        Surface::Http(http::enter(context, peer, request, unread))
     };
     Call { version, surface }
 }
@@ -282,7 +287,7 @@ async fn finish(context: &LaneContext, call: Call) -> Reply {
     reply
 }
 
-/// Streams of an HTTP/2 connection run on its own lane.
+/// Runs the streams of an HTTP/2 connection on its own lane.
 #[derive(Clone, Copy)]
 struct LocalExecutor;
 

@@ -1,5 +1,7 @@
-//! A connection's bytes, whatever carries them: TCP, TLS over TCP, or a Unix socket. One type, so that what serves a
-//! connection is built once and not once for each carrier. Knows nothing of HTTP but which version TLS agreed on.
+//! A connection's stream: TCP, TLS or a Unix socket.
+//!
+//! One type, so that hyper's connection code is compiled once, not per transport. Knows nothing of HTTP except the version
+//! that TLS negotiated.
 
 use rustix::net::RecvFlags;
 use std::io;
@@ -16,8 +18,7 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
-    /// Looks at the first bytes without taking them. What TLS carries cannot be looked at: its peers say beforehand
-    /// what they speak.
+    /// Peeks at the first bytes. Not for TLS, which negotiates the protocol.
     pub(crate) async fn peek(&self, bytes: &mut [u8]) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => stream.peek(bytes).await,
@@ -29,7 +30,7 @@ impl Stream {
         }
     }
 
-    /// Whether TLS agreed on HTTP/2; `None` for a stream without TLS.
+    /// Whether TLS negotiated HTTP/2; `None` without TLS.
     pub(crate) fn agreed_on_http2(&self) -> Option<bool> {
         match self {
             Stream::Tls(stream) => Some(stream.get_ref().1.alpn_protocol() == Some(b"h2")),
@@ -37,7 +38,7 @@ impl Stream {
         }
     }
 
-    /// Whether bytes wait to be read; else the context is woken when some come.
+    /// Whether bytes are ready to be read; otherwise the context is woken when some arrive.
     pub(crate) fn bytes_are_here(&self, context: &mut Context<'_>) -> bool {
         match self {
             Stream::Tcp(stream) => stream.poll_read_ready(context).is_ready(),

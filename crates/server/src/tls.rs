@@ -1,6 +1,8 @@
-//! TLS and mutual TLS: certificate, key and the clients' authorities, read from PEM files, and read again when those change.
-//! A pair that cannot be used leaves the last good one in place, and connections live on under what they began with.
+//! TLS and mutual TLS, from PEM files that are reloaded when they change.
+//!
+//! Unusable files leave the last good ones in place. Open connections keep the certificates they started with.
 
+use crate::files::Reloads;
 use arc_swap::ArcSwap;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{self, PemObject};
@@ -21,15 +23,16 @@ use tokio::sync::Semaphore;
 use tokio_rustls::LazyConfigAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// How many handshakes a lane signs before it looks after everybody else again. A signature takes the lane as long as many
-/// answers do.
+/// Handshakes that a lane signs before it serves its other sockets again.
+///
+/// A signature occupies the lane for as long as many responses.
 const SIGNED_AT_ONCE: usize = 4;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     #[error("cannot read {}: {cause}; it must be a PEM file", path.display())]
     Unreadable { path: PathBuf, cause: pem::Error },
-    #[error("{} has no certificate in it; it must be a PEM file", .0.display())]
+    #[error("{} contains no certificate; it must be a PEM file", .0.display())]
     Empty(PathBuf),
     #[error("the certificate of {} cannot be read: {cause}", path.display())]
     Malformed { path: PathBuf, cause: String },
@@ -39,7 +42,7 @@ pub enum TlsError {
     Unusable(String),
 }
 
-/// The files, as the settings name them.
+/// The files that the settings name.
 #[derive(Clone, Debug)]
 pub(crate) struct TlsFiles {
     pub(crate) cert: PathBuf,
@@ -58,7 +61,7 @@ impl TlsFiles {
     }
 }
 
-/// What the files said when they were last read.
+/// The contents of the files at the last reload.
 struct Loaded {
     config: Arc<ServerConfig>,
     not_after: u64,
@@ -68,8 +71,7 @@ pub(crate) struct Tls {
     files: TlsFiles,
     loaded: ArcSwap<Loaded>,
     warned: AtomicBool,
-    pub(crate) reloads_taken: AtomicU64,
-    pub(crate) reloads_refused: AtomicU64,
+    pub(crate) reloads: Reloads,
     pub(crate) handshakes_failed: AtomicU64,
 }
 
@@ -80,20 +82,19 @@ impl Tls {
             files,
             loaded,
             warned: AtomicBool::new(false),
-            reloads_taken: AtomicU64::new(0),
-            reloads_refused: AtomicU64::new(0),
+            reloads: Reloads::default(),
             handshakes_failed: AtomicU64::new(0),
         })
     }
 
-    /// Shakes hands. Runs on the connection's own lane, so that a slow peer holds up nobody who wants to be accepted.
+    /// Performs the handshake. Runs on the connection's lane, so that a slow peer does not delay the acceptor.
     pub(crate) async fn accept(
         &self,
         stream: TcpStream,
         patience: Duration,
         turns: &Turns,
     ) -> Option<Box<TlsStream<TcpStream>>> {
-        // Boxed: the handshake's state is large, and every connection's task would carry it.
+        // Boxed: the handshake's state is large, and every connection's task would contain it.
         let shaken = tokio::time::timeout(patience, Box::pin(self.shake(stream, turns))).await;
         if let Ok(Ok(stream)) = shaken {
             return Some(Box::new(stream));
@@ -102,7 +103,7 @@ impl Tls {
         None
     }
 
-    /// A turn is taken once the peer has said all that the signature needs: one that dawdles waits on its own.
+    /// Takes a turn once the peer has sent everything that the signature needs; a slow peer holds none.
     async fn shake(&self, stream: TcpStream, turns: &Turns) -> io::Result<TlsStream<TcpStream>> {
         let hello = LazyConfigAcceptor::new(rustls::server::Acceptor::default(), stream).await?;
         let mut rest = std::pin::pin!(hello.into_stream(Arc::clone(&self.loaded.load().config)));
@@ -112,23 +113,17 @@ impl Tls {
         }
     }
 
-    /// Reads the files again; keeps the last good ones where they are faulty.
+    /// Reads the files again; keeps the last good ones if they are unusable.
     pub(crate) fn reload(&self) {
-        match load(&self.files, now()) {
-            Ok(loaded) => {
-                tracing::info!(not_after = loaded.not_after, "the certificates were read again");
-                self.loaded.store(Arc::new(loaded));
-                self.warned.store(false, Ordering::Relaxed);
-                self.reloads_taken.fetch_add(1, Ordering::Relaxed);
-            }
-            Err(error) => {
-                tracing::error!(%error, "the new certificates are not used; the last ones stay");
-                self.reloads_refused.fetch_add(1, Ordering::Relaxed);
-            }
-        }
+        let refused = "the new certificates are not used; the last ones stay";
+        self.reloads.apply(load(&self.files, now()), refused, |loaded| {
+            tracing::info!(not_after = loaded.not_after, "the certificates were read again");
+            self.loaded.store(Arc::new(loaded));
+            self.warned.store(false, Ordering::Relaxed);
+        });
     }
 
-    /// Clients refuse an expired certificate; the server that has one can only say so, once.
+    /// Logs an expired certificate once; clients refuse it.
     pub(crate) fn warn_when_expired(&self) {
         if now() > self.not_after() && !self.warned.swap(true, Ordering::Relaxed) {
             tracing::error!(cert = %self.files.cert.display(), "the certificate has expired; renew it");
@@ -141,7 +136,7 @@ impl Tls {
     }
 }
 
-/// The turns of one lane's handshakes, in order of arrival.
+/// Limits the concurrent handshakes of one lane, in order of arrival.
 pub(crate) struct Turns(Semaphore);
 
 impl Default for Turns {
@@ -151,7 +146,7 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Polls what takes long once, in its turn, and lets the lane's sockets have theirs before the next may begin.
+    /// Polls expensive work once, in its turn, and yields to the lane's sockets before the next turn.
     async fn begin<F: Future>(&self, mut work: Pin<&mut F>) -> Poll<F::Output> {
         let _turn = self.0.acquire().await;
         let begun = poll_fn(|context| Poll::Ready(work.as_mut().poll(context))).await;

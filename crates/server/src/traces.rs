@@ -1,5 +1,6 @@
-//! The trace that a request is part of, as its head says it (W3C Trace Context). What is not well formed is as good as none:
-//! a record without it is better than a refusal.
+//! The trace id of a request (W3C Trace Context).
+//!
+//! A malformed header counts as none: a record without a trace is better than a refusal.
 
 use ::http::{HeaderMap, HeaderName};
 
@@ -7,20 +8,15 @@ static TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// The id of the trace: 32 hexadecimal digits.
 pub(crate) fn trace(headers: &HeaderMap) -> Option<[u8; 32]> {
-    let line = headers.get(&TRACEPARENT)?.as_bytes();
-    let (head, rest) = line.split_at_checked(55)?;
-    let (version, rest_sound) = (&head[..2], rest.is_empty() || (rest[0] == b'-' && &head[..2] != b"00"));
-    let parts = [(0, 2), (3, 35), (36, 52), (53, 55)];
-    let digits = |&(from, to): &(usize, usize)| head[from..to].iter().all(|&byte| digit(byte));
-    let dashes = [2, 35, 52].iter().all(|&place| head[place] == b'-');
-    let sound = rest_sound && dashes && version != b"ff" && parts.iter().all(digits);
-    let id: [u8; 32] = head[3..35].try_into().ok()?;
-    let given = |digits: &[u8]| digits.iter().any(|digit| *digit != b'0');
-    (sound && given(&id) && given(&head[36..52])).then_some(id)
-}
-
-fn digit(byte: u8) -> bool {
-    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
+    let mut parts = headers.get(&TRACEPARENT)?.as_bytes().split(|&byte| byte == b'-');
+    let [version, id, parent, flags] = [parts.next()?, parts.next()?, parts.next()?, parts.next()?];
+    let digit = |byte: &u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let valid = |part: &[u8], length: usize| part.len() == length && part.iter().all(digit);
+    let given = |part: &[u8]| part.iter().any(|digit| *digit != b'0');
+    let well_formed = valid(version, 2) && valid(parent, 16) && valid(flags, 2) && valid(id, 32);
+    // Later versions may have further parts.
+    let version_ok = version != b"ff" && (version != b"00" || parts.next().is_none());
+    (well_formed && version_ok && given(id) && given(parent)).then(|| id.try_into().ok())?
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! Where trust comes from: a file of root keys, and a policy that one of them signed, which is read again when it changes. A
-//! policy that cannot be used leaves the last good one in place.
+//! The files of trust: root keys, and the policy that one of them signed.
+//!
+//! The policy is reloaded when it changes; an unusable one leaves the last good one in place.
 
 use crate::ServerConfig;
 use crate::anti_rollback::AntiRollbackFile;
-use crate::files::{Reload, Watch};
+use crate::files::{Reload, Reloads, Watch};
 use crate::shared::Shared;
 use flyball_core::WallClock;
 use flyball_deployments::{IndexMark, TrustGate};
@@ -12,24 +13,23 @@ use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Some keys, each of some hundred bytes.
+/// Enough for many keys of some hundred bytes.
 const ROOT_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     #[error(
         "this server trusts nobody, so it could serve nothing; give --trust-root FILE and --trust-policy FILE \
-         (`flyball trust init` makes them), or --unsigned allow to serve what nobody signed"
+         (`flyball trust init` makes them), or --unsigned allow to serve unsigned deployments"
     )]
     Nobody,
     #[error("cannot read {}: {cause}; --trust-root and --trust-policy name the files of trust", path.display())]
     Unreadable { path: PathBuf, cause: io::Error },
-    #[error("{} is not taken: {}: {refused}", path.display(), refused.label())]
+    #[error("{} is refused: {}: {refused}", path.display(), refused.label())]
     Refused { path: PathBuf, refused: Box<Refused> },
     #[error(
-        "cannot keep what was taken last in {}: {cause}; name a folder that this server may write to: --state-folder DIR",
+        "cannot save the anti-rollback state in {}: {cause}; give a writable folder: --state-folder DIR",
         path.display()
     )]
     State { path: PathBuf, cause: io::Error },
@@ -39,14 +39,13 @@ pub enum TrustError {
 pub(crate) struct TrustFiles {
     policy: PathBuf,
     roots: TrustRoots,
-    /// Has the highest serial that was used: an older policy must not bring revoked keys back.
+    /// Has the highest accepted serial: an older policy must not restore revoked keys.
     anti_rollback: Arc<AntiRollbackFile>,
     gate: Arc<TrustGate>,
-    pub(crate) reloads_taken: AtomicU64,
-    pub(crate) reloads_refused: AtomicU64,
+    pub(crate) reloads: Reloads,
 }
 
-/// Opens the trust gate, and the files of trust where there are any.
+/// Opens the trust gate, and the files of trust if configured.
 pub(crate) fn open(
     config: &ServerConfig,
     snapshot: &Path,
@@ -75,32 +74,25 @@ pub(crate) fn open(
         roots,
         anti_rollback,
         gate: Arc::clone(&gate),
-        reloads_taken: AtomicU64::new(0),
-        reloads_refused: AtomicU64::new(0),
+        reloads: Reloads::default(),
     };
     Ok((gate, Some(files)))
 }
 
 impl TrustFiles {
-    /// Reads the policy again and verifies what serves by it; keeps the old one where the new one is refused.
+    /// Reads the policy again and verifies the serving deployments; keeps the old one if the new one is refused.
     fn reload(&self, shared: &Shared) {
-        match read_policy(&self.policy, &self.roots, self.anti_rollback.serial()) {
-            Ok(trust) => {
-                tracing::info!(serial = trust.serial(), "the trust policy was read again");
-                self.anti_rollback.advance_serial(trust.serial());
-                self.gate.trust(trust);
-                self.reloads_taken.fetch_add(1, Ordering::Relaxed);
-                recheck(shared);
-            }
-            Err(error) => {
-                tracing::error!(%error, "the new trust policy is not used; the last one stays");
-                self.reloads_refused.fetch_add(1, Ordering::Relaxed);
-            }
-        }
+        let policy = read_policy(&self.policy, &self.roots, self.anti_rollback.serial());
+        self.reloads.apply(policy, "the new trust policy is not used; the last one stays", |trust| {
+            tracing::info!(serial = trust.serial(), "the trust policy was read again");
+            self.anti_rollback.advance_serial(trust.serial());
+            self.gate.trust(trust);
+            recheck(shared);
+        });
     }
 }
 
-/// On this thread, and not queued behind loads: a load may take minutes, and revoked deployments must stop sooner.
+/// Not queued behind loads: a load may take minutes, and revoked deployments must stop sooner.
 fn recheck(shared: &Shared) {
     let Some(loader) = shared.loader.get() else { return };
     if catch_unwind(AssertUnwindSafe(|| loader.recheck())).is_err() {
@@ -127,7 +119,7 @@ fn refused(path: &Path) -> impl FnOnce(Refused) -> TrustError {
     move |refused| TrustError::Refused { path, refused: Box::new(refused) }
 }
 
-/// One byte more than is allowed, so that the parser refuses it as too large.
+/// Reads one byte more than allowed, so that the parser refuses an oversized file.
 fn read(path: &Path, bytes_max: usize) -> Result<Vec<u8>, TrustError> {
     let unreadable = |cause| TrustError::Unreadable { path: path.to_owned(), cause };
     let mut bytes = Vec::new();
@@ -164,6 +156,6 @@ mod tests {
             |config| open(&config, Path::new(""), &mut Vec::new()).err().expect("not taken").to_string();
         assert!(error(config.clone()).contains("root.pub"));
         std::fs::write(&root, "no key").unwrap();
-        assert!(error(config).contains("root.pub is not taken: malformed: "));
+        assert!(error(config).contains("root.pub is refused: malformed: "));
     }
 }

@@ -1,6 +1,8 @@
-//! The file of a Unix socket: whose it is is settled before anybody can connect, a dead one is replaced, a live one is
-//! not, and ours is gone when the server is. The socket is made beside its path and put there when it listens, so that
-//! what is at the path always answers.
+//! The file of a Unix socket.
+//!
+//! Owner and mode are set before anyone can connect. A dead socket is replaced, a live one is not, and ours is removed at
+//! shutdown. The socket is created next to its path and renamed once it listens, so that the path always accepts
+//! connections.
 
 use crate::listen::BACKLOG;
 use nix::libc::{O_NOFOLLOW, O_PATH};
@@ -15,27 +17,27 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Servers hold a folder while they put a socket there or take it away, which is short.
+/// Servers lock a folder while they create or remove a socket, which is short.
 const START_PATIENCE: Duration = Duration::from_secs(5);
-/// The thread that stops a listener has connections of others to see to.
+/// Shorter, because the stopping thread also serves other connections.
 const STOP_PATIENCE: Duration = Duration::from_millis(200);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-/// Of the path's last part, in the name that a socket is made under: the whole must stay below the kernel's limit.
+/// Maximum bytes of the file name within the temporary name: the whole path must stay below the kernel's limit.
 const NAME_BYTES_KEPT: usize = 48;
 
-/// Removes the socket's file when dropped, unless somebody has put another in its place.
+/// Removes the socket's file when dropped, unless it has been replaced.
 pub(crate) struct SocketFile {
     folder: Folder,
     name: OsString,
-    /// Held open, so that no other file is given the same number while we compare it.
+    /// Kept open, so that no other file gets the same inode number.
     ours: File,
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Without the lock another server's socket could come in between the look and the removal. What is left is dead,
-        // and the next server replaces it.
+        // Without the lock another server could put its socket there between the check and the removal. A socket that is
+        // left behind is dead, and the next server replaces it.
         let Ok(_lock) = self.folder.lock(STOP_PATIENCE) else { return };
         let path = self.folder.path_of(&self.name);
         let (there, ours) = (std::fs::symlink_metadata(&path), self.ours.metadata());
@@ -59,7 +61,7 @@ pub(crate) fn bind(path: &Path, mode: u32, owner: Option<&str>) -> io::Result<(U
     refuse_unless_dead(path)?;
     let draft = folder.path_of(&draft_name(&name));
     let made = make(&draft, mode, owner).and_then(|made| {
-        // Not everybody who makes sockets takes the lock.
+        // Other programs create sockets without the lock.
         refuse_unless_dead(path)?;
         std::fs::rename(&draft, folder.path_of(&name))?;
         Ok(made)
@@ -87,12 +89,12 @@ fn make(draft: &Path, mode: u32, owner: Option<(u32, Option<u32>)>) -> io::Resul
     socket.bind(&socket2::SockAddr::unix(draft)?)?;
     let file = OpenOptions::new().read(true).custom_flags(O_PATH | O_NOFOLLOW).open(draft)?;
     let made = file.metadata()?;
-    // A link under another name would have a file changed that was not made here.
+    // A hard link would let us change a file that was not created here.
     if !made.file_type().is_socket() || made.nlink() != 1 {
-        return Err(io::Error::other("somebody has put another file in the new socket's place"));
+        return Err(io::Error::other("another file replaced the new socket"));
     }
-    // By its descriptor, never by its name, which others could put a link under. Until `listen` every connection is
-    // refused, so nobody gets in under the mode that the file was made with.
+    // By descriptor, never by name, which others could replace by a link. Until `listen` every connection is refused, so
+    // nobody connects under the initial mode.
     let opened = by_descriptor(&file);
     if let Some((user, group)) = owner {
         chown(&opened, Some(user), group)?;
@@ -107,17 +109,17 @@ fn by_descriptor(file: &File) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// What a server left that was killed may be replaced. A file that is no socket, or that somebody listens on, may not.
+/// Only the socket of a killed server may be replaced: not another file, and not a live socket.
 fn refuse_unless_dead(path: &Path) -> io::Result<()> {
     let file = match std::fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         file => file?,
     };
     if !file.file_type().is_socket() {
-        return Err(io::Error::other("a file is there that is no socket"));
+        return Err(io::Error::other("a file that is not a socket exists there"));
     }
     let probe = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None)?;
-    // One that has its backlog full would hold us until it accepts.
+    // A server with a full backlog would block us until it accepts.
     probe.set_nonblocking(true)?;
     match probe.connect(&socket2::SockAddr::unix(path)?) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
@@ -126,7 +128,7 @@ fn refuse_unless_dead(path: &Path) -> io::Result<()> {
     }
 }
 
-/// The folder of a socket. Paths go through its descriptor: it stays the same folder, and they are short.
+/// The folder of a socket. Paths use its descriptor: it stays the same folder, and they are short.
 struct Folder(File);
 
 impl Folder {
@@ -139,7 +141,7 @@ impl Folder {
         by_descriptor(&self.0).join(name)
     }
 
-    /// On the folder itself, so that no file is left behind.
+    /// Locks the folder itself, so that no lock file is left behind.
     fn lock(&self, patience: Duration) -> io::Result<Lock<'_>> {
         let until = Instant::now() + patience;
         loop {
@@ -148,7 +150,7 @@ impl Folder {
                 Err(TryLockError::Error(error)) => return Err(error),
                 Err(TryLockError::WouldBlock) if Instant::now() >= until => {
                     return Err(io::Error::other(
-                        "its folder is locked by another process; see who holds it",
+                        "its folder is locked by another process; find it with fuser",
                     ));
                 }
                 Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
@@ -157,7 +159,7 @@ impl Folder {
     }
 }
 
-/// Given back by hand: a process forked meanwhile has the descriptor too, and would keep what only closing gives back.
+/// Unlocks explicitly: a process forked meanwhile has the descriptor too, and closing ours would not unlock.
 struct Lock<'a>(&'a File);
 
 impl Drop for Lock<'_> {

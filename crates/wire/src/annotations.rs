@@ -103,17 +103,17 @@ pub fn outcomes(body: &[u8]) -> Result<Vec<Outcome>, Fault> {
     // A single one has no such key; one whose texts contain it is parsed twice.
     let several = body.windows(10).any(|part| part == b"\"outcomes\"");
     let single = || body::require::<Outcome>(body, ONE, OUTCOMES_BYTES_MAX).map(|one| vec![one]);
-    let told = if several {
+    let outcomes = if several {
         let list = body::require::<Outcomes>(body, ONE, OUTCOMES_BYTES_MAX).map(|list| list.outcomes);
         list.or_else(|fault| single().map_err(|_| fault))?
     } else {
         single()?
     };
-    if !(1..=OUTCOMES_MAX).contains(&told.len()) {
-        let text = format!("there are {} outcomes; send 1 to {OUTCOMES_MAX} at once", told.len());
+    if !(1..=OUTCOMES_MAX).contains(&outcomes.len()) {
+        let text = format!("there are {} outcomes; send 1 to {OUTCOMES_MAX} at once", outcomes.len());
         return Err(Fault::malformed(text));
     }
-    Ok(told)
+    Ok(outcomes)
 }
 
 impl Override {
@@ -132,12 +132,6 @@ impl Erasure {
     }
 }
 
-impl Erased {
-    pub fn to_json(&self) -> Bytes {
-        json(self)
-    }
-}
-
 impl HoldOrder {
     pub fn from_json(body: &[u8]) -> Result<HoldOrder, Fault> {
         const FORM: &str = "a hold, {\"name\", \"by\", \"why\", \"decision\"?, \"from\"?, \"to\"?}";
@@ -153,20 +147,12 @@ impl Release {
 
 /// The response with the holds in force.
 pub fn holds_json(holds: &[HoldFacts]) -> Bytes {
-    #[derive(Serialize)]
-    struct Holds<'a> {
-        holds: &'a [HoldFacts],
-    }
-    json(&Holds { holds })
+    json(&BTreeMap::from([("holds", holds)]))
 }
 
 /// The response once all annotations are on disk.
 pub fn recorded_json(count: usize) -> Bytes {
-    #[derive(Serialize)]
-    struct Recorded {
-        recorded: usize,
-    }
-    json(&Recorded { recorded: count })
+    json(&BTreeMap::from([("recorded", count)]))
 }
 
 /// Accepts no body, or an empty object.
@@ -206,12 +192,6 @@ pub struct JournalFacts {
     pub segment: u64,
     /// The last signed note, as stored.
     pub checkpoint: Option<String>,
-}
-
-impl JournalFacts {
-    pub fn to_json(&self) -> Bytes {
-        json(self)
-    }
 }
 
 #[cfg(test)]

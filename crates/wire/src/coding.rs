@@ -154,12 +154,8 @@ impl Inflater {
     }
 
     /// Bytes inflated so far.
-    pub fn len(&self) -> usize {
+    pub fn inflated(&self) -> usize {
         self.out.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.out.is_empty()
     }
 
     /// Inflates up to this many bytes, reading no more than that; true at the end.

@@ -157,28 +157,22 @@ impl Configuration {
     }
 }
 
+/// The type in Triton's configuration: `TYPE_` and the V2 name, except for strings.
 fn data_type(datatype: DataType) -> proto::DataType {
-    match datatype {
-        DataType::Bool => proto::DataType::TypeBool,
-        DataType::Uint8 => proto::DataType::TypeUint8,
-        DataType::Uint16 => proto::DataType::TypeUint16,
-        DataType::Uint32 => proto::DataType::TypeUint32,
-        DataType::Uint64 => proto::DataType::TypeUint64,
-        DataType::Int8 => proto::DataType::TypeInt8,
-        DataType::Int16 => proto::DataType::TypeInt16,
-        DataType::Int32 => proto::DataType::TypeInt32,
-        DataType::Int64 => proto::DataType::TypeInt64,
-        DataType::Fp16 => proto::DataType::TypeFp16,
-        DataType::Bf16 => proto::DataType::TypeBf16,
-        DataType::Fp32 => proto::DataType::TypeFp32,
-        DataType::Fp64 => proto::DataType::TypeFp64,
-        DataType::Bytes => proto::DataType::TypeString,
-    }
+    let named = || proto::DataType::from_str_name(&format!("TYPE_{}", datatype.name()));
+    if datatype == DataType::Bytes { proto::DataType::TypeString } else { named().unwrap_or_default() }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_datatype_has_a_type_in_the_configuration() {
+        for datatype in DataType::ALL {
+            assert_ne!(data_type(datatype), proto::DataType::TypeInvalid, "{datatype:?}");
+        }
+    }
 
     fn spec(name: &str, datatype: DataType, shape: &[i64]) -> TensorSpec {
         TensorSpec { name: name.into(), datatype, shape: shape.to_vec() }

@@ -1,11 +1,17 @@
-//! Iterates over the fields of a protobuf message as slices.
+//! Iterates over the fields of a protobuf message as slices, and writes fields.
 //!
 //! Decodes only what is requested and copies nothing. Knows the wire format and no message.
 
-use bytes::Buf;
+use bytes::{Buf, BufMut, BytesMut};
 use flyball_core::Fault;
-use prost::encoding::{DecodeContext, WireType, decode_key, decode_varint, skip_field};
+use prost::encoding::{
+    DecodeContext, WireType, decode_key, decode_varint, encode_key, encode_varint, skip_field,
+};
 use std::fmt::Display;
+
+// Field numbers of a map's entry.
+const ENTRY_KEY: u32 = 1;
+const ENTRY_VALUE: u32 = 2;
 
 pub(crate) fn malformed(what: impl Display) -> Fault {
     Fault::malformed(format!("the message does not decode: {what}"))
@@ -73,6 +79,28 @@ impl Iterator for Varints<'_> {
     }
 }
 
+/// An entry of a map: its key, and its value, a oneof whose last field counts.
+pub(crate) fn map_entry<'m, T>(
+    message: &'m [u8],
+    unset: T,
+    choose: impl Fn(&Field<'m>, T) -> Result<T, Fault>,
+) -> Result<(&'m str, T), Fault> {
+    let (mut key, mut value) = ("", unset);
+    for field in Fields::of(message) {
+        let field = field?;
+        match field.tag {
+            ENTRY_KEY => key = field.text()?,
+            ENTRY_VALUE => {
+                for choice in Fields::of(field.bytes()?) {
+                    value = choose(&choice?, value)?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok((key, value))
+}
+
 /// Ends after the first malformed field.
 #[derive(Clone)]
 pub(crate) struct Fields<'m>(&'m [u8]);
@@ -126,5 +154,23 @@ impl<'m> Iterator for Fields<'m> {
             self.0 = &[];
         }
         Some(field)
+    }
+}
+
+/// The header of a length-delimited field.
+pub(crate) fn put_length(tag: u32, length: usize, out: &mut BytesMut) {
+    encode_key(tag, WireType::LengthDelimited, out);
+    encode_varint(length as u64, out);
+}
+
+pub(crate) fn put_bytes(tag: u32, bytes: &[u8], out: &mut BytesMut) {
+    put_length(tag, bytes.len(), out);
+    out.put_slice(bytes);
+}
+
+/// Omits an empty text.
+pub(crate) fn put_text(tag: u32, text: &str, out: &mut BytesMut) {
+    if !text.is_empty() {
+        put_bytes(tag, text.as_bytes(), out);
     }
 }

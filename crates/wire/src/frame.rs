@@ -12,18 +12,21 @@ pub const HEAD_BYTES: usize = 5;
 /// Encodes a protobuf message in its frame; `None` if it is too long for one.
 pub fn encode_message(message: &impl Message) -> Option<Bytes> {
     let mut frame = BytesMut::with_capacity(HEAD_BYTES + message.encoded_len());
-    write(&mut frame, |frame| message.encode(frame).expect("the buffer grows as needed"))?;
+    write(&mut frame, |frame| message.encode(frame).expect("the buffer grows as needed")).ok()?;
     Some(frame.freeze())
 }
 
-/// Writes a frame around what `message` appends; `None` if it is too long for one.
-pub(crate) fn write(out: &mut BytesMut, message: impl FnOnce(&mut BytesMut)) -> Option<()> {
+/// Writes a frame around what `message` appends.
+pub(crate) fn write(out: &mut BytesMut, message: impl FnOnce(&mut BytesMut)) -> Result<(), Fault> {
     let start = out.len();
     out.put_bytes(0, HEAD_BYTES);
     message(out);
-    let length = u32::try_from(out.len() - start - HEAD_BYTES).ok()?;
+    let length = u32::try_from(out.len() - start - HEAD_BYTES).map_err(|_too_long| {
+        let text = "the response is larger than a gRPC message can be";
+        Fault::new(FaultKind::AnswerNotRepresentable, Stage::Respond, text)
+    })?;
     out[start + 1..start + HEAD_BYTES].copy_from_slice(&length.to_be_bytes());
-    Some(())
+    Ok(())
 }
 
 /// The content of a frame.

@@ -2,10 +2,11 @@
 
 use crate::proto::inference::model_metadata_response::TensorMetadata as TensorMetadataMessage;
 use crate::proto::inference::{ModelMetadataResponse, ServerMetadataResponse};
-use crate::v2::error_body;
+pub use crate::v2::error_body as error_json;
 use bytes::Bytes;
 use flyball_core::TensorSpec;
 use serde::{Deserialize, Serialize};
+use serde_json::json as object;
 
 /// The platform string that V2 clients know for ONNX models on ONNX Runtime.
 pub const PLATFORM: &str = "onnxruntime_onnx";
@@ -48,10 +49,6 @@ impl ServerMetadata {
         }
     }
 
-    pub fn to_json(&self) -> Bytes {
-        json(self)
-    }
-
     pub fn to_message(&self) -> ServerMetadataResponse {
         ServerMetadataResponse {
             name: self.name.clone(),
@@ -87,10 +84,6 @@ impl ModelMetadata {
         }
     }
 
-    pub fn to_json(&self) -> Bytes {
-        json(self)
-    }
-
     pub fn to_message(&self) -> ModelMetadataResponse {
         ModelMetadataResponse {
             name: self.name.clone(),
@@ -103,40 +96,19 @@ impl ModelMetadata {
     }
 }
 
-#[derive(Serialize)]
-struct Live {
-    live: bool,
-}
-
-#[derive(Serialize)]
-struct Ready {
-    ready: bool,
-}
-
-#[derive(Serialize)]
-struct ModelReady<'n> {
-    name: &'n str,
-    ready: bool,
-}
-
 /// The body of `/v2/health/live`.
 pub fn live_json(live: bool) -> Bytes {
-    json(&Live { live })
+    json(&object!({ "live": live }))
 }
 
 /// The body of `/v2/health/ready`.
 pub fn ready_json(ready: bool) -> Bytes {
-    json(&Ready { ready })
+    json(&object!({ "ready": ready }))
 }
 
 /// The body of `/v2/models/{name}/ready`.
 pub fn model_ready_json(name: &str, ready: bool) -> Bytes {
-    json(&ModelReady { name, ready })
-}
-
-/// `{"error": text}`, the body of every error.
-pub fn error_json(text: &str) -> Bytes {
-    error_body(text)
+    json(&object!({ "name": name, "ready": ready }))
 }
 
 fn tensor_message(spec: &TensorSpec) -> TensorMetadataMessage {
@@ -147,7 +119,8 @@ fn tensor_message(spec: &TensorSpec) -> TensorMetadataMessage {
     }
 }
 
-pub(crate) fn json(value: &impl Serialize) -> Bytes {
+/// A response body in JSON.
+pub fn json(value: &impl Serialize) -> Bytes {
     serde_json::to_vec(value).expect("strings, numbers and lists of them are always JSON").into()
 }
 
@@ -166,14 +139,14 @@ mod tests {
             (model_ready_json("fraud", true), r#"{"name":"fraud","ready":true}"#),
             (error_json("no \"x\""), r#"{"error":"no \"x\""}"#),
             (
-                ServerMetadata::new("flyball", "0.1.0", Allowed::default()).to_json(),
+                json(&ServerMetadata::new("flyball", "0.1.0", Allowed::default())),
                 concat!(
                     r#"{"name":"flyball","version":"0.1.0","extensions":["binary_tensor_data","classification","#,
                     r#""parameters","schedule_policy","statistics","model_configuration","model_repository"]}"#
                 ),
             ),
             (
-                model.to_json(),
+                json(&model),
                 concat!(
                     r#"{"name":"fraud","versions":["1"],"platform":"onnxruntime_onnx","#,
                     r#""inputs":[{"name":"x","datatype":"FP32","shape":[-1,30]}],"outputs":[]}"#

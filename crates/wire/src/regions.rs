@@ -92,8 +92,10 @@ impl Regions {
     pub fn find(&self, name: &str) -> Result<Arc<Region>, Fault> {
         let found = self.by_name.load().get(name).map(Arc::clone);
         found.ok_or_else(|| {
-            let text =
-                format!("shared memory region '{}' is not registered; register it first", shortened(name));
+            let text = format!(
+                "shared memory region '{}' is not registered; register it first",
+                shortened(name, 64)
+            );
             Fault::invalid_input(Stage::Parse, text)
         })
     }
@@ -121,7 +123,7 @@ fn open(name: &str, key: &str) -> Result<File, Fault> {
         || matches!(segment, "." | "..")
     {
         let allowed = "a key is one name, with or without a '/' before it";
-        return Err(refused(name, &format!("key '{}' cannot be; {allowed}", shortened(key))));
+        return Err(refused(name, &format!("key '{}' cannot be; {allowed}", shortened(key, 64))));
     }
     if segment.starts_with(RESERVED_PREFIX) {
         return Err(refused(
@@ -157,13 +159,13 @@ fn private_to_another(owner: u32, mode: u32, server: u32) -> bool {
 fn refused(name: &str, why: &str) -> Fault {
     Fault::invalid_input(
         Stage::Parse,
-        format!("shared memory region '{}' cannot be registered: {why}", shortened(name)),
+        format!("shared memory region '{}' cannot be registered: {why}", shortened(name, 64)),
     )
 }
 
 /// A recognisable prefix of a caller's text.
-fn shortened(text: &str) -> String {
-    let mut start: String = text.chars().take(64).collect();
+pub(crate) fn shortened(text: &str, chars_max: usize) -> String {
+    let mut start: String = text.chars().take(chars_max).collect();
     if start.len() < text.len() {
         start.push('…');
     }

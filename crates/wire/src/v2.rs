@@ -20,7 +20,7 @@ mod stream;
 pub use grpc::{GrpcDialect, GrpcReply};
 pub(crate) use http::whole_seconds;
 pub use http::{HttpDialect, HttpReply};
-pub(crate) use json::error_body;
+pub use json::error_body;
 pub use raw::{RawTensor, read_raw, write_raw};
 pub use stream::{StreamDialect, StreamReply};
 

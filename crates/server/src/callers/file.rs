@@ -1,5 +1,6 @@
-//! The callers' file: JSON, checked as a whole, every fault reported at once. `python/flyball/documents/config/callers.py` writes
-//! it. Knows nothing of connections.
+//! Reads the callers' file (JSON) and reports all faults at once.
+//!
+//! `python/flyball/documents/config/callers.py` writes it. Knows nothing of connections.
 
 use crate::config::ConfigFault;
 use flyball_core::snapshot::strict_json;
@@ -8,9 +9,8 @@ use flyball_telemetry::CALLERS_MAX;
 use serde_json::{Map, Value};
 use std::collections::HashSet;
 use std::num::NonZeroU32;
-use std::ops::RangeInclusive;
 
-/// One caller as the file has it.
+/// One caller in the file.
 #[derive(Debug, PartialEq)]
 pub(super) struct Entry {
     pub(super) name: String,
@@ -21,11 +21,11 @@ pub(super) struct Entry {
     pub(super) rights: Vec<Right>,
 }
 
-/// How much a caller may ask; without a number, as much as it likes.
+/// The limits of a caller; none without a number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Terms {
     pub(super) per_second: Option<NonZeroU32>,
-    /// One second's worth where nothing is said.
+    /// Defaults to one second's worth.
     pub(super) burst: Option<NonZeroU32>,
     pub(super) in_flight_max: Option<usize>,
 }
@@ -35,9 +35,9 @@ const KEYS: [&str; 8] =
 const KEYS_OF_A_CALLER_MAX: usize = 16;
 const NAMES_OF_A_CALLER_MAX: usize = 64;
 const RIGHTS_OF_A_CALLER_MAX: usize = 64;
-/// The entry of anonymous callers, where a listener serves them.
+/// The entry of anonymous callers.
 pub(super) const ANONYMOUS: &str = "anonymous";
-const RATE: RangeInclusive<u64> = 1..=1_000_000;
+const NUMBER_MAX: u32 = 1_000_000;
 const RIGHT: &str = "VERB, VERB:NAME or VERB:PREFIX*, where VERB is infer, decide, outcome, override or control; or erase or \
                      metrics, which take no name";
 
@@ -61,7 +61,7 @@ pub fn check_callers(bytes: &[u8]) -> Vec<ConfigFault> {
 #[derive(Default)]
 struct Check {
     faults: Vec<ConfigFault>,
-    /// Names, keys and other marks that were seen: each must lead to one caller.
+    /// Names, keys and other marks seen so far: each must identify one caller.
     seen: HashSet<String>,
 }
 
@@ -116,16 +116,16 @@ impl Check {
             self.refuse(&at("name"), is, "1 to 64 of A-Z a-z 0-9 . _ -, and not none");
         }
         self.once(&at("name"), "name", &name);
-        let keys = self.list(object, &at("keys_sha256"), "keys_sha256", KEYS_OF_A_CALLER_MAX, |value| {
+        let keys = self.list(object, path, "keys_sha256", KEYS_OF_A_CALLER_MAX, |value| {
             value.as_str().and_then(|hex| format!("sha256:{hex}").parse().ok())
         });
-        let sans = self.list(object, &at("sans"), "sans", NAMES_OF_A_CALLER_MAX, |value| {
-            let sound = |san: &&str| {
+        let sans = self.list(object, path, "sans", NAMES_OF_A_CALLER_MAX, |value| {
+            let valid = |san: &&str| {
                 (1..=255).contains(&san.len()) && san.bytes().all(|byte| byte.is_ascii_graphic())
             };
-            value.as_str().filter(sound).map(canonical_san)
+            value.as_str().filter(valid).map(canonical_san)
         });
-        let uids = self.list(object, &at("uids"), "uids", NAMES_OF_A_CALLER_MAX, |value| {
+        let uids = self.list(object, path, "uids", NAMES_OF_A_CALLER_MAX, |value| {
             value.as_u64().and_then(|uid| u32::try_from(uid).ok()).filter(|uid| *uid < u32::MAX)
         });
         let marks = [keys.len(), sans.len(), uids.len()] != [0; 3];
@@ -137,13 +137,14 @@ impl Check {
             };
             self.refuse(path, name.as_str(), allowed);
         }
-        let rights = self.rights(object, &at("may"));
-        let per_second = self.number(object, &at("requests_per_second"), "requests_per_second", RATE);
-        let burst = self.number(object, &at("burst"), "burst", RATE);
+        let rights = self.list(object, path, "may", RIGHTS_OF_A_CALLER_MAX, |value| {
+            value.as_str().and_then(|text| text.parse().ok())
+        });
+        let [per_second, burst, in_flight_max] =
+            ["requests_per_second", "burst", "in_flight_max"].map(|key| self.number(object, &at(key), key));
         if burst.is_some() && per_second.is_none() {
             self.refuse(&at("burst"), "given", "only beside requests_per_second");
         }
-        let in_flight_max = self.number(object, &at("in_flight_max"), "in_flight_max", RATE);
         let terms = Terms {
             per_second: per_second.and_then(NonZeroU32::new),
             burst: burst.and_then(NonZeroU32::new),
@@ -152,23 +153,7 @@ impl Check {
         Some(Entry { name, keys, sans, uids, terms, rights })
     }
 
-    fn rights(&mut self, object: &Map<String, Value>, path: &str) -> Vec<Right> {
-        let Some(value) = object.get("may") else { return Vec::new() };
-        let Some(items) = value.as_array().filter(|items| items.len() <= RIGHTS_OF_A_CALLER_MAX) else {
-            self.refuse(path, value.clone(), &format!("a list of up to {RIGHTS_OF_A_CALLER_MAX}"));
-            return Vec::new();
-        };
-        let mut rights = Vec::with_capacity(items.len());
-        for (place, item) in items.iter().enumerate() {
-            match item.as_str().and_then(|text| text.parse().ok()) {
-                Some(right) => rights.push(right),
-                None => self.refuse(&format!("{path}[{place}]"), item.clone(), RIGHT),
-            }
-        }
-        rights
-    }
-
-    /// A list of marks by which a caller is known, each well-formed and nobody else's.
+    /// A list of rights, or of marks that identify a caller, each of which only one caller may have.
     fn list<T: std::fmt::Debug>(
         &mut self,
         object: &Map<String, Value>,
@@ -180,14 +165,13 @@ impl Check {
         let allowed = match key {
             "keys_sha256" => "64 lower-case hex digits, the SHA-256 of a key",
             "sans" => "a name of a certificate, up to 255 visible characters",
+            "may" => RIGHT,
             _ => "a user's number, 0 to 4294967294",
         };
-        let value = match object.get(key) {
-            None => return Vec::new(),
-            Some(value) => value,
-        };
+        let path = format!("{path}.{key}");
+        let Some(value) = object.get(key) else { return Vec::new() };
         let Some(items) = value.as_array().filter(|items| items.len() <= max) else {
-            self.refuse(path, value.clone(), &format!("a list of up to {max}"));
+            self.refuse(&path, value.clone(), &format!("a list of up to {max}"));
             return Vec::new();
         };
         let mut taken = Vec::with_capacity(items.len());
@@ -195,9 +179,11 @@ impl Check {
             let path = format!("{path}[{place}]");
             match read(item) {
                 None => self.refuse(&path, item.clone(), allowed),
-                Some(mark) => {
-                    self.once(&path, key, &format!("{mark:?}"));
-                    taken.push(mark);
+                Some(item) => {
+                    if key != "may" {
+                        self.once(&path, key, &format!("{item:?}"));
+                    }
+                    taken.push(item);
                 }
             }
         }
@@ -210,20 +196,14 @@ impl Check {
         }
     }
 
-    fn number(
-        &mut self,
-        object: &Map<String, Value>,
-        path: &str,
-        key: &str,
-        range: RangeInclusive<u64>,
-    ) -> Option<u32> {
+    fn number(&mut self, object: &Map<String, Value>, path: &str, key: &str) -> Option<u32> {
         let value = object.get(key).filter(|value| !value.is_null())?;
-        let number = value.as_u64().filter(|number| range.contains(number));
+        let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+        let number = number.filter(|number| (1..=NUMBER_MAX).contains(number));
         if number.is_none() {
-            let allowed = format!("a whole number, {} to {}", range.start(), range.end());
-            self.refuse(path, value.clone(), &allowed);
+            self.refuse(path, value.clone(), &format!("a whole number, 1 to {NUMBER_MAX}"));
         }
-        number.and_then(|number| u32::try_from(number).ok())
+        number
     }
 }
 
@@ -232,7 +212,7 @@ fn is_valid_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(sound) && name != "none"
 }
 
-/// Names of hosts are the same in either case; URIs and addresses are not.
+/// Host names are case-insensitive; URIs and addresses are not.
 pub(super) fn canonical_san(san: &str) -> String {
     if san.contains([':', '@']) { san.to_owned() } else { san.to_ascii_lowercase() }
 }

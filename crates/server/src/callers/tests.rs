@@ -39,7 +39,7 @@ fn peer(mark: Mark) -> Peer {
 }
 
 fn kind(visit: &Visit) -> Option<FaultKind> {
-    visit.standing.as_ref().err().map(|fault| fault.kind)
+    visit.admitted.as_ref().err().map(|fault| fault.kind)
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_caller_beyond_its_rate_or_its_requests_at_once_is_told_when_to_come_again()
     assert_eq!([kind(&desk.visit(&slow, None)), kind(&desk.visit(&slow, None))], [None, None]);
     let third = desk.visit(&slow, None);
     assert_eq!(kind(&third), Some(FaultKind::CallerLimited));
-    assert!(third.standing.err().unwrap().retry_after.is_some());
+    assert!(third.admitted.err().unwrap().retry_after.is_some());
     assert_eq!(third.caller.0 as usize, CallerIndex::FIRST, "the refusal is counted under its caller");
     let few = peer(Mark::User(2));
     let first = desk.visit(&few, None);
@@ -139,8 +139,7 @@ fn a_new_file_is_taken_and_a_broken_one_is_not() {
     assert_eq!(kind(&desk.visit(&nobody, Some("Bearer new"))), None);
     desk.rewrite("{");
     assert_eq!(kind(&desk.visit(&nobody, Some("Bearer new"))), None);
-    let reloads = [&desk.callers.reloads_taken, &desk.callers.reloads_refused];
-    assert_eq!(reloads.map(|count| count.load(Ordering::Relaxed)), [1, 1]);
+    assert_eq!(desk.callers.reloads.counts(), [1, 1]);
 }
 
 #[test]

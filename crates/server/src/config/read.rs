@@ -1,4 +1,4 @@
-//! Settings read from JSON: every wrong type, unknown key and number out of bounds at once, each with what is allowed.
+//! Reads settings from JSON and reports all faults at once, each with the allowed values.
 
 use super::{ConfigFault, ServerConfig};
 use flyball_core::snapshot::strict_json;
@@ -6,12 +6,12 @@ use serde_json::{Map, Value};
 use std::ops::RangeInclusive;
 
 pub(super) const LANES_MAX: usize = 256;
-/// A smaller budget is a slip of the unit: ONNX Runtime and one small model want more.
+/// A smaller budget is a wrong unit: ONNX Runtime and one small model need more.
 const MEMORY_BYTES_LEAST: u64 = 64 << 20;
-/// The last whole number that every JSON reader keeps exactly.
+/// The largest integer that every JSON reader represents exactly.
 const MEMORY_BYTES_MAX: u64 = (1 << 53) - 1;
 
-/// The bounds of every number.
+/// The limits of every number.
 pub(super) const NUMBERS: [(&str, RangeInclusive<u64>); 26] = [
     ("lanes", 1..=LANES_MAX as u64),
     ("compute_lanes", 1..=LANES_MAX as u64),
@@ -40,23 +40,23 @@ pub(super) const NUMBERS: [(&str, RangeInclusive<u64>); 26] = [
     ("journal_checkpoint_s", 1..=3600),
     ("compress_bytes_min", 0..=(1 << 31) - 1),
 ];
-/// How many items a list may have.
+/// The allowed lengths of lists.
 pub(super) const LISTS: [(&str, RangeInclusive<usize>); 3] =
     [("listen", 1..=16), ("hosts", 0..=64), ("cors_origins", 0..=64)];
 
 impl ServerConfig {
-    /// The settings in these bytes, or all of their faults, sorted by path.
+    /// The settings in these bytes, or all faults, sorted by path.
     pub fn read(bytes: &[u8]) -> Result<ServerConfig, Vec<ConfigFault>> {
         let (config, mut faults) = typed(bytes);
-        let sound = |found: &ConfigFault| !faults.iter().any(|fault| fault.path == found.path);
-        let found: Vec<_> = config.check().into_iter().filter(sound).collect();
+        let new = |found: &ConfigFault| !faults.iter().any(|fault| fault.path == found.path);
+        let found: Vec<_> = config.check().into_iter().filter(new).collect();
         faults.extend(found);
         faults.sort_by(|one, other| one.path.cmp(&other.path));
         if faults.is_empty() { Ok(config) } else { Err(faults) }
     }
 }
 
-/// The settings that have the right types, the others by default, and the faults of those.
+/// The settings with valid types, defaults for the others, and the faults of those.
 fn typed(bytes: &[u8]) -> (ServerConfig, Vec<ConfigFault>) {
     let whole = |is: Value| ConfigFault { path: String::new(), is, allowed: "a JSON object".to_owned() };
     let document = match strict_json(bytes) {
@@ -65,7 +65,7 @@ fn typed(bytes: &[u8]) -> (ServerConfig, Vec<ConfigFault>) {
         Err(error) => return (ServerConfig::default(), vec![whole(error.to_string().into())]),
     };
     let defaults = serde_json::to_value(ServerConfig::default()).unwrap_or_default();
-    let (mut sound, mut faults) = (Map::new(), Vec::new());
+    let (mut valid, mut faults) = (Map::new(), Vec::new());
     for (key, is) in document {
         let alone = Map::from_iter([(key.clone(), is.clone())]);
         if defaults.get(&key).is_none() {
@@ -73,7 +73,7 @@ fn typed(bytes: &[u8]) -> (ServerConfig, Vec<ConfigFault>) {
             let allowed = format!("no such key; keys are {}", keys.collect::<Vec<_>>().join(", "));
             faults.push(ConfigFault { path: key, is, allowed });
         } else if serde_json::from_value::<ServerConfig>(Value::Object(alone)).is_ok() {
-            sound.insert(key, is);
+            valid.insert(key, is);
         } else if let Some(items) = is.as_array().filter(|_| defaults[&key].is_array()) {
             let wrong = items.iter().enumerate().filter(|(_, item)| !item.is_string());
             faults.extend(wrong.map(|(place, item)| ConfigFault {
@@ -85,9 +85,9 @@ fn typed(bytes: &[u8]) -> (ServerConfig, Vec<ConfigFault>) {
             faults.push(fault(&key, is));
         }
     }
-    match serde_json::from_value(Value::Object(sound)) {
+    match serde_json::from_value(Value::Object(valid)) {
         Ok(config) => (config, faults),
-        // Each key was read alone, so this cannot be; it would still be a refusal.
+        // Each key was valid alone, so this cannot happen; if it does, refuse.
         Err(error) => (ServerConfig::default(), vec![whole(error.to_string().into())]),
     }
 }
@@ -96,7 +96,7 @@ pub(super) fn fault(key: &str, is: Value) -> ConfigFault {
     ConfigFault { path: key.to_owned(), is, allowed: allowed(key) }
 }
 
-/// What a setting may be; `listen[]` is an item of a list.
+/// The allowed values of a setting; `listen[]` is an item of a list.
 pub(super) fn allowed(key: &str) -> String {
     let nullable = matches!(key, "lanes" | "compute_lanes") || key.ends_with("memory_bytes_max");
     if let Some((_, range)) = NUMBERS.iter().find(|(known, _)| *known == key) {

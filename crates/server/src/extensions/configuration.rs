@@ -1,4 +1,4 @@
-//! How a model is served, in the words of Triton's model configuration.
+//! A model's settings as Triton's model configuration.
 
 use crate::shared::Shared;
 use flyball_core::{Access, Fault, ModelRef};

@@ -1,4 +1,4 @@
-//! Which models there are, and loading and unloading them where that is allowed.
+//! The model index; loading and unloading models, if allowed.
 
 use crate::control::{Action, order};
 use crate::offload::offload;
@@ -8,7 +8,9 @@ use flyball_plane::{Absence, exposed};
 use flyball_telemetry::ModelMeter;
 use flyball_wire::repository::{ControlRequest, Index, IndexRequest, Listed, State};
 
-/// Every version that is known and that the caller may see, in the order of their names; written by `write`, which takes as long as the gathering.
+/// All versions that the caller may see, in name order.
+///
+/// `write` encodes them; it takes as long as gathering them, so it is offloaded as well.
 pub(crate) async fn index<T: Send + 'static>(
     shared: &Shared,
     access: &Access,
@@ -37,13 +39,13 @@ pub(crate) async fn load(
     order(shared, model, Action::Load).await
 }
 
-/// No model depends on another here: whether dependents are to be unloaded, too, makes no difference.
+/// No model depends on another, so `unload_dependents` has no effect.
 pub(crate) async fn unload(shared: &Shared, access: &Access, model: &str) -> Result<(), Fault> {
     allowed(shared, access, model)?;
     order(shared, model, Action::Unload).await
 }
 
-/// A decision comes and goes with its snapshot: its models are neither loaded nor unloaded by themselves.
+/// Checks the right to load. A decision's models are loaded and unloaded only with its snapshot.
 fn allowed(shared: &Shared, access: &Access, model: &str) -> Result<(), Fault> {
     if !shared.config.allow_model_control {
         return Err(Fault::not_offered(
@@ -52,7 +54,7 @@ fn allowed(shared: &Shared, access: &Access, model: &str) -> Result<(), Fault> {
     }
     match exposed(&shared.plane.routes.load(), access, model) {
         Err(fault) if fault.kind == FaultKind::Forbidden || !access.sees(model) => return Err(fault),
-        // One that does not serve yet may still be loaded.
+        // A model that does not serve yet may be loaded.
         _ => {}
     }
     access.require(Verb::Control, model)
@@ -77,7 +79,7 @@ fn gather(shared: &Shared, access: &Access, request: IndexRequest) -> Index {
     Index(lines)
 }
 
-/// One line for each version that it had, or one for the model.
+/// One line per former version, or one for the model.
 fn lines(name: &str, absence: &Absence<ModelMeter>) -> Vec<Listed> {
     let state = if absence.loading {
         State::Loading

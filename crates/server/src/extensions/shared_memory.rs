@@ -1,4 +1,4 @@
-//! Regions of shared memory that clients register, where that is allowed. There are none of CUDA's.
+//! Shared memory regions of clients, if allowed. CUDA regions are not supported.
 
 use crate::offload::offload;
 use crate::shared::Shared;
@@ -7,7 +7,7 @@ use flyball_wire::regions::Regions;
 use flyball_wire::shared_memory::{RegisterRequest, Status};
 use std::sync::Arc;
 
-/// For those who may send tensors to any model.
+/// Needs the right to infer on any model, or to control.
 pub(crate) fn status(shared: &Shared, access: &Access, region: Option<&str>) -> Result<Status, Fault> {
     let regions = regions(shared)?;
     if !access.may_some(Verb::Infer) {
@@ -16,7 +16,7 @@ pub(crate) fn status(shared: &Shared, access: &Access, region: Option<&str>) -> 
     regions.status(region).map(Status)
 }
 
-/// A file is opened and looked at, which is not for a lane.
+/// Offloaded, because it opens a file.
 pub(crate) async fn register(
     shared: &Shared,
     access: &Access,
@@ -37,7 +37,7 @@ pub(crate) fn unregister(shared: &Shared, access: &Access, region: Option<&str>)
     Ok(())
 }
 
-/// Models run on the CPU here, so no region of a GPU's memory could be read.
+/// Models run on the CPU, so GPU memory cannot be read.
 pub(crate) fn register_cuda() -> Fault {
     let text = "CUDA shared memory is not offered, because models run on the CPU; use system shared memory";
     Fault::not_offered(text)

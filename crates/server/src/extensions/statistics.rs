@@ -1,4 +1,4 @@
-//! What models have done so far.
+//! Statistics of models.
 
 use crate::offload::offload;
 use crate::shared::Shared;
@@ -9,7 +9,9 @@ use flyball_wire::statistics::Statistics;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Of one version, of all versions of a model, or of all models that the caller may reach; written by `write`, which takes as long as the gathering.
+/// Statistics of one version, of all versions of a model, or of all models that the caller may use.
+///
+/// `write` encodes them; it takes as long as gathering them, so it is offloaded as well.
 pub(crate) async fn of<T: Send + 'static>(
     shared: &Shared,
     access: &Access,
@@ -45,7 +47,7 @@ fn gather(shared: &Shared, access: &Access, wanted: Option<&ModelRef>) -> Result
     Ok(Statistics(models.iter().map(|model| model.meter.statistics(&epoch_ms)).collect()))
 }
 
-/// The walk's clock knows no dates, and the wall clock may step: dates are computed only when statistics are read.
+/// Converts walk times to dates, only when statistics are read: the wall clock may jump.
 fn wall_clock(now: Nanos) -> impl Fn(Nanos) -> u64 {
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     move |then| u64::try_from(now_ms.saturating_sub(now.since(then).as_millis())).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! `grpc-encoding`: how a call's messages are compressed. Answers are not: that is always legal, and they are small.
+//! `grpc-encoding`: decompresses messages. Responses are small and never compressed, which is always legal.
 
 use crate::body::BodyPart;
 use crate::coding;
@@ -9,7 +9,7 @@ use flyball_wire::coding::Coding;
 use flyball_wire::frame::Framed;
 
 static ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
-/// What a refusal of another encoding must name.
+/// The encodings that a refusal must name.
 pub(super) const ACCEPTED: &str = "identity,gzip,deflate";
 
 pub(super) fn of(headers: &HeaderMap) -> Result<Coding, Fault> {
@@ -20,7 +20,7 @@ pub(super) fn of(headers: &HeaderMap) -> Result<Coding, Fault> {
     })
 }
 
-/// A message as it was before its sender compressed it, of so many bytes at most.
+/// The decompressed message, of at most `bytes_max` bytes.
 pub(super) async fn opened(
     framed: Framed,
     coding: Coding,

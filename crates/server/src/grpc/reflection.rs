@@ -1,7 +1,7 @@
-//! `grpc.reflection`: tools ask what is served. The answers come from `wire`; here is only the stream.
+//! `grpc.reflection`: the stream of queries; `wire` answers them.
 
 use super::stream::{Messages, duplex};
-use super::{encoding, question_bytes_max, read, refuse, status_of, too_large, trailers};
+use super::{encoding, ending, question_bytes_max, read, refuse, status_of, too_large, trailers};
 use crate::callers::Visit;
 use crate::drain::Phase;
 use crate::lane_thread::LaneContext;
@@ -10,7 +10,7 @@ use ::http::{HeaderMap, Request};
 use bytes::Bytes;
 use flyball_core::{Fault, FaultKind, GrpcCode, Stage};
 use flyball_wire::coding::Coding;
-use flyball_wire::{GrpcReply, frame, reflection};
+use flyball_wire::{frame, reflection};
 use hyper::body::Incoming;
 use std::rc::Rc;
 use tokio::sync::mpsc;
@@ -18,8 +18,8 @@ use tokio::time::timeout;
 
 pub(super) fn begin(context: &Rc<LaneContext>, visit: Visit, request: Request<Incoming>) -> Reply {
     let may_ask = visit.access.require_any();
-    let (in_flight, standing) = visit.split();
-    let coding = match standing.and(may_ask).and_then(|()| encoding::of(request.headers())) {
+    let (in_flight, admitted) = visit.split();
+    let coding = match admitted.and(may_ask).and_then(|()| encoding::of(request.headers())) {
         Ok(coding) => coding,
         Err(fault) => return refuse(&fault),
     };
@@ -29,7 +29,9 @@ pub(super) fn begin(context: &Rc<LaneContext>, visit: Visit, request: Request<In
         let end = tokio::select! {
             biased;
             served = serve(&context, coding, request.into_body(), answers) => served,
-            () = context.shared.drain.reached(Phase::LameDuck) => Ok(leaving()),
+            () = context.shared.drain.reached(Phase::LameDuck) => {
+                Ok(ending(GrpcCode::Unavailable, "the server is shutting down"))
+            }
         };
         end.unwrap_or_else(|fault| trailers(Some(&status_of(&fault))))
     })
@@ -58,9 +60,4 @@ async fn serve(
         }
     }
     Ok(trailers(None))
-}
-
-fn leaving() -> HeaderMap {
-    let text = "the server is shutting down".into();
-    trailers(Some(&GrpcReply::Status { code: GrpcCode::Unavailable, text, retry_after_ms: None }))
 }

@@ -1,6 +1,7 @@
-//! What calls share that stream in both directions: messages are read one by one from the request's body, and answers are
-//! written as the response's body is asked for. The work between them goes on in a task of its own, whether the client reads
-//! or not. It knows nothing of what the messages say.
+//! The shared part of bidirectional calls.
+//!
+//! Reads messages one by one from the request's body and sends responses as the client reads them. The work between
+//! them runs in its own task. Does not know the messages' contents.
 
 use super::{response, status_of, trailers};
 use crate::body::{BodyPart, gone};
@@ -10,11 +11,10 @@ use ::http::HeaderMap;
 use bytes::Bytes;
 use flyball_core::{Fault, FaultKind, Stage};
 use flyball_wire::frame::{Framed, Frames};
-use http_body::{Body, Frame};
+use http_body::Frame;
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -23,7 +23,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-/// Answers that wait for room in the client's window; beyond it the call waits too.
+/// Maximum responses that wait for the client's window; beyond it the call waits as well.
 const ANSWERS_MAX: usize = 16;
 
 /// The messages of a call, in order.
@@ -31,13 +31,13 @@ pub(super) struct Messages<'c> {
     context: &'c LaneContext,
     body: Incoming,
     frames: Frames,
-    /// What the message takes that is on its way.
+    /// The budget of the message that is being received.
     part: BodyPart<'c>,
-    /// When that message must be whole. Between messages a stream may idle.
+    /// When that message must be complete. Between messages a stream may idle.
     due: Option<Instant>,
 }
 
-/// A message that is whole, and its part in the budget of all bodies.
+/// A complete message, and its share of the body budget.
 pub(super) struct Received<'c> {
     pub(super) framed: Framed,
     pub(super) part: BodyPart<'c>,
@@ -49,8 +49,9 @@ impl<'c> Messages<'c> {
         Messages { context, body, frames, part: context.shared.bodies.part(), due: None }
     }
 
-    /// The next message; none once the client has sent its last. After a fault there is nothing more to be read. Nothing
-    /// is lost when the future is dropped.
+    /// The next message; `None` after the last. After a fault nothing more can be read.
+    ///
+    /// Nothing is lost if the future is dropped.
     pub(super) async fn next(&mut self) -> Result<Option<Received<'c>>, Fault> {
         loop {
             if let Some(framed) = self.frames.take()? {
@@ -86,7 +87,7 @@ impl<'c> Messages<'c> {
                         return Ok(Some(piece));
                     }
                 }
-                // hyper ends the body of a cancelled stream as if it were whole.
+                // hyper ends the body of a cancelled stream as if it were complete.
                 None if !self.body.is_end_stream() => return Err(gone("the stream was cancelled")),
                 None => return Ok(None),
             }
@@ -94,13 +95,13 @@ impl<'c> Messages<'c> {
     }
 }
 
-/// Answers on their way to a client. Those for which there is no room wait here, so that nothing else has to.
+/// Responses to a client. Those without room wait here, so that nothing else has to wait.
 pub(super) struct Outbox {
     answers: mpsc::Sender<Bytes>,
     waiting: VecDeque<Bytes>,
     waiting_bytes: usize,
     patience: Duration,
-    /// When the first that waits must be on its way.
+    /// When the first waiting response must be sent.
     due: Instant,
 }
 
@@ -113,7 +114,7 @@ impl Outbox {
         Outbox { answers, waiting: VecDeque::new(), waiting_bytes: 0, patience, due: Instant::now() }
     }
 
-    /// Answers that wait.
+    /// Waiting responses.
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }
@@ -136,7 +137,7 @@ impl Outbox {
         Ok(())
     }
 
-    /// Sends the first that waits. Nothing is lost when the future is dropped.
+    /// Sends the first waiting response. Nothing is lost if the future is dropped.
     pub(super) async fn send(&mut self) -> Result<(), Unread> {
         let Ok(Ok(place)) = timeout_at(self.due, self.answers.reserve()).await else { return Err(Unread) };
         if let Some(answer) = self.waiting.pop_front() {
@@ -148,19 +149,21 @@ impl Outbox {
     }
 }
 
-/// A call that answers for as long as it is asked to: `work` sends frames and ends with the trailers. It has a task of its
-/// own, because hyper asks for no frame while one waits for the client's window; a client that leaves takes it along.
+/// A streaming response: `work` sends frames and returns the trailers.
+///
+/// `work` runs in its own task, because hyper polls for no frame while one waits for the client's window. The task
+/// ends when the client leaves.
 pub(super) fn duplex<F>(work: impl FnOnce(mpsc::Sender<Bytes>) -> F) -> Reply
 where
     F: Future<Output = HeaderMap> + 'static,
 {
     let (sender, answers) = mpsc::channel(ANSWERS_MAX);
     let work = Some(tokio::task::spawn_local(work(sender)));
-    response(ReplyBody::Stream(Box::pin(Duplex { work, answers })))
+    response(ReplyBody::Stream(Duplex { work, answers }))
 }
 
-struct Duplex {
-    /// None once it has ended, and its trailers are sent.
+pub(crate) struct Duplex {
+    /// `None` once it has ended and its trailers are sent.
     work: Option<JoinHandle<HeaderMap>>,
     answers: mpsc::Receiver<Bytes>,
 }
@@ -173,26 +176,19 @@ impl Drop for Duplex {
     }
 }
 
-impl Body for Duplex {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let this = self.get_mut();
-        if let Some(answer) = ready!(this.answers.poll_recv(context)) {
-            return Poll::Ready(Some(Ok(Frame::data(answer))));
+impl Duplex {
+    pub(crate) fn poll_frame(&mut self, context: &mut Context<'_>) -> Poll<Option<Frame<Bytes>>> {
+        if let Some(answer) = ready!(self.answers.poll_recv(context)) {
+            return Poll::Ready(Some(Frame::data(answer)));
         }
-        let Some(work) = &mut this.work else { return Poll::Ready(None) };
+        let Some(work) = &mut self.work else { return Poll::Ready(None) };
         let ended = ready!(Pin::new(work).poll(context));
-        this.work = None;
+        self.work = None;
         let trailers = ended.unwrap_or_else(|error| {
             let text = format!("the stream broke off: {error}");
             trailers(Some(&status_of(&Fault::new(FaultKind::Panicked, Stage::Respond, text))))
         });
-        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+        Poll::Ready(Some(Frame::trailers(trailers)))
     }
 }
 

@@ -1,8 +1,9 @@
-//! `ModelStreamInfer`: every message on the stream is a request with a walk of its own, many of them at once; answers come
-//! in the order of the requests, as Triton gives them.
+//! `ModelStreamInfer`: every message of the stream is a request with its own walk.
+//!
+//! Many run at once; responses are sent in request order, as in Triton.
 
 use super::stream::{Messages, Outbox, Received, duplex};
-use super::{encoding, infer, refuse, trailers};
+use super::{encoding, ending, refuse, trailers, walk};
 use crate::callers::{Guest, Visit, Visitor};
 use crate::drain::Phase;
 use crate::lane_thread::LaneContext;
@@ -13,7 +14,7 @@ use flyball_core::{Fault, FaultKind, GrpcCode, Nanos, Protocol};
 use flyball_plane::{Arrival, Inference, Walk, serve};
 use flyball_telemetry::LaneSink;
 use flyball_wire::coding::Coding;
-use flyball_wire::{GrpcDialect, GrpcReply, StreamDialect, StreamReply};
+use flyball_wire::{GrpcDialect, StreamDialect, StreamReply};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesOrdered;
 use hyper::body::Incoming;
@@ -23,18 +24,19 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// Requests of one stream that are on their way at once; beyond it the stream is not read.
+/// Maximum requests in flight on one stream; beyond it the stream is not read.
 const IN_FLIGHT_MAX: usize = 256;
-/// Their bytes and those of answers that wait, the same way; a single message may be larger. Small ones have no part in the
-/// budget of all bodies.
+/// Maximum bytes of them and of waiting responses; a single message may be larger.
+///
+/// Needed because the body budget does not count small messages.
 const IN_FLIGHT_BYTES_MAX: usize = 1 << 20;
 
-/// What the head says of all requests on the stream.
+/// The terms of all requests on the stream, from its head.
 #[derive(Clone, Copy)]
 struct Terms {
     coding: Coding,
     deadline: Option<Nanos>,
-    /// The first fault ends the stream with its status, and is no message.
+    /// The first fault ends the stream with its status instead of sending a message.
     faults_end_it: bool,
 }
 
@@ -43,17 +45,17 @@ impl Terms {
         let now = context.lane.now();
         Ok(Terms {
             coding: encoding::of(headers)?,
-            deadline: infer::timeout(headers)?.map(|timeout| now.after(timeout)),
+            deadline: walk::timeout(headers)?.map(|timeout| now.after(timeout)),
             faults_end_it: headers.get("triton_grpc_error").is_some_and(|value| value == "true"),
         })
     }
 }
 
-/// The bytes of the messages that are on their way.
+/// The bytes of messages in flight.
 #[derive(Default)]
 struct Load(Cell<usize>);
 
-/// A message's part in them.
+/// One message's share of them.
 struct Weight<'l> {
     load: &'l Load,
     bytes: usize,
@@ -119,7 +121,7 @@ async fn answer_stream(
                     let begun = Walk::begin(&context.lane, Protocol::Grpc, Duration::ZERO);
                     let weight = load.add(message.as_ref().map_or(0, |message| message.framed.message.len()));
                     let visit = guest.visit(context.shared.callers.as_ref());
-                    walks.push_back(walk(&context, begun, visit, message, terms, weight));
+                    walks.push_back(answer(&context, begun, visit, message, terms, weight));
                 }
             }
             Some((reply, last)) = walks.next(), if !walks.is_empty() => {
@@ -138,27 +140,22 @@ async fn answer_stream(
             }
             sent = outbox.send(), if outbox.len() > 0 => if sent.is_err() {
                 let text = format!("the answers were not read within {} ms", config.body_timeout_ms);
-                return ending(GrpcCode::DeadlineExceeded, text.into());
+                return ending(GrpcCode::DeadlineExceeded, text);
             },
             () = &mut over => {
-                let text = "the deadline of the stream has passed".into();
-                return ending(GrpcCode::DeadlineExceeded, text);
+                return ending(GrpcCode::DeadlineExceeded, "the deadline of the stream has passed");
             }
-            // What has come is still answered. An idle stream would hold its connection for the whole grace period.
+            // Received requests are still answered. An idle stream would hold its connection for the whole grace period.
             () = &mut leave, if reading => {
                 reading = false;
-                end = ending(GrpcCode::Unavailable, "the server is shutting down; open the stream anew".into());
+                end = ending(GrpcCode::Unavailable, "the server is shutting down; open the stream anew");
             }
         }
     }
     end
 }
 
-fn ending(code: GrpcCode, text: std::borrow::Cow<'static, str>) -> HeaderMap {
-    trailers(Some(&GrpcReply::Status { code, text, retry_after_ms: None }))
-}
-
-/// Returns at the deadline; never where there is none.
+/// Returns at the deadline; without one, never.
 async fn reached(context: &LaneContext, deadline: Option<Nanos>) {
     match deadline {
         Some(deadline) => tokio::time::sleep(deadline.since(context.lane.now())).await,
@@ -166,9 +163,11 @@ async fn reached(context: &LaneContext, deadline: Option<Nanos>) {
     }
 }
 
-/// One request. A message that could not be read is one too, so that it is counted, but nothing comes after it, nor after
-/// one of a caller that is known no longer.
-async fn walk(
+/// Answers one request. Returns whether it was the stream's last.
+///
+/// An unreadable message is a request as well, so that it is counted, but ends the stream, as does a caller that is
+/// no longer known.
+async fn answer(
     context: &LaneContext,
     mut walk: Walk<LaneSink>,
     mut visit: Visit,
@@ -176,18 +175,18 @@ async fn walk(
     terms: Terms,
     mut weight: Weight<'_>,
 ) -> (StreamReply, bool) {
-    let unknown = visit.standing.as_ref().is_err_and(|fault| fault.kind == FaultKind::Unauthenticated);
+    let unknown = visit.admitted.as_ref().is_err_and(|fault| fault.kind == FaultKind::Unauthenticated);
     let last = message.is_err() || unknown;
     walk.called_by(visit.caller, visit.access.clone());
     walk.comes_from(visit.name.take(), None);
-    let (_in_flight, standing) = visit.split();
+    let (_in_flight, admitted) = visit.split();
     let (framed, part) = match message {
         Ok(Received { framed, part }) => (Ok(framed), part),
         Err(fault) => (Err(fault), context.shared.bodies.part()),
     };
     let config = &context.shared.config;
     let body = async {
-        standing?;
+        admitted?;
         let message = encoding::opened(framed?, terms.coding, config.body_bytes_max, &part).await?;
         weight.grow_to(message.len());
         Ok(message)

@@ -1,4 +1,4 @@
-//! Cross-origin requests: which pages of other origins a browser lets read our answers. Off unless origins are configured.
+//! Cross-origin requests (CORS). Disabled unless origins are configured.
 
 use crate::reply::{Reply, ReplyBody};
 use ::http::header::{
@@ -11,12 +11,12 @@ use flyball_core::{Fault, FaultKind, Stage};
 
 const ANY: &str = "*";
 const METHODS: &str = "GET, HEAD, POST";
-/// Beyond what a page may read in any case.
+/// Headers besides those that a page may always read.
 const EXPOSED: &str = "Inference-Header-Content-Length, Content-Encoding, Retry-After";
-/// Seconds for which a browser need not ask again: what all of them allow.
+/// How long browsers may cache a preflight, in seconds; all of them accept this.
 const MAX_AGE_S: &str = "600";
 
-/// What to name as allowed, where the request comes from a page that is.
+/// The value of `Access-Control-Allow-Origin`, if the request's origin is allowed.
 pub(super) fn origin(allowed: &[String], headers: &HeaderMap) -> Option<HeaderValue> {
     if allowed.is_empty() {
         return None;
@@ -28,19 +28,21 @@ pub(super) fn origin(allowed: &[String], headers: &HeaderMap) -> Option<HeaderVa
     allowed.iter().any(|allowed| origin == allowed.as_str()).then(|| origin.clone())
 }
 
-/// Whether a request comes from a page that is not allowed. A browser sends some requests without asking first, and only
-/// keeps the answer from the page; on loopback, where nobody needs a key, any page could change what is served.
+/// Whether a request comes from a page of another origin that is not allowed.
+///
+/// A browser sends some requests without a preflight and only hides the response from the page. On loopback, where no key
+/// is needed, any page could change the serving models.
 pub(super) fn foreign(allowed: &[String], headers: &HeaderMap) -> bool {
     headers.contains_key(ORIGIN) && origin(allowed, headers).is_none()
 }
 
-/// The answer to such a page where it would change something.
+/// The refusal of a change by such a page.
 pub(super) fn refusal() -> Fault {
     let text = "a page of this origin may not change what is served; add the origin to cors_origins";
     Fault::new(FaultKind::Forbidden, Stage::Admit, text)
 }
 
-/// The answer to a browser that asks whether it may; none where it does not ask.
+/// The response to a preflight; `None` for other requests.
 pub(super) fn preflight<B>(request: &Request<B>) -> Option<Reply> {
     if request.method() != Method::OPTIONS || !request.headers().contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
         return None;
@@ -50,7 +52,7 @@ pub(super) fn preflight<B>(request: &Request<B>) -> Option<Reply> {
     let headers = reply.headers_mut();
     headers.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(METHODS));
     headers.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(MAX_AGE_S));
-    // An allowed page may send whatever it likes: no header of ours gives a right that its caller does not have.
+    // An allowed page may send any header: none of them grants additional rights.
     if let Some(asked) = request.headers().get(ACCESS_CONTROL_REQUEST_HEADERS) {
         headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, asked.clone());
         headers.append(VARY, HeaderValue::from_static("Access-Control-Request-Headers"));
@@ -58,9 +60,9 @@ pub(super) fn preflight<B>(request: &Request<B>) -> Option<Reply> {
     Some(reply)
 }
 
-/// For every answer of a server that has origins configured.
+/// Adds the CORS headers to a response, if origins are configured.
 pub(super) fn mark(origin: Option<HeaderValue>, headers: &mut HeaderMap) {
-    // Caches must not hand an answer for one origin to another.
+    // Caches must not serve a response for one origin to another.
     if origin.as_ref().is_none_or(|origin| origin != ANY) {
         headers.append(VARY, HeaderValue::from_static("Origin"));
     }

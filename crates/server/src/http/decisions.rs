@@ -1,87 +1,23 @@
-//! `/v1/decisions`: the head's part in a request for decisions, then the walk; and what decisions there are. Refusals on this
-//! part of the surface are problems (RFC 9457).
+//! `/v1/decisions`: descriptions of decisions, idempotency keys, and problems (RFC 9457).
 
-use super::infer::{body_coding, number, reply};
-use super::{JSON, TIMEOUT};
-use crate::callers::Visit;
+use super::JSON;
 use crate::decisions;
 use crate::lane_thread::LaneContext;
 use crate::reply::{Reply, whole};
-use crate::{body, coding};
-use ::http::{HeaderMap, HeaderName, HeaderValue, Request, StatusCode, Version, header};
+use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use bytestring::ByteString;
-use flyball_core::{Access, Fault, Nanos, Protocol};
-use flyball_plane::{Arrival, DecisionRequest, Walk, serve};
-use flyball_telemetry::LaneSink;
-use flyball_wire::coding::Coding;
-use flyball_wire::{DecisionFacts, HttpDecision, PROBLEM_JSON, Problem};
-use hyper::body::Incoming;
-use std::time::Duration;
+use flyball_core::{Access, Fault};
+use flyball_wire::metadata::json;
+use flyball_wire::{DecisionFacts, PROBLEM_JSON, Problem};
 
 pub(crate) static IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
-/// Whether a path is of this part, whatever it names.
+/// Whether a path belongs to `/v1`, known or not.
 pub(super) fn is_ours(path: &str) -> bool {
     path.strip_prefix("/v1").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// A request for decisions whose head has been read, and which is counted from here on.
-pub(crate) struct Decide {
-    walk: Walk<LaneSink>,
-    visit: Visit,
-    name: ByteString,
-    head: Result<Head, Fault>,
-    body: Incoming,
-    http2: bool,
-}
-
-impl Decide {
-    pub(super) fn begin(
-        context: &LaneContext,
-        mut visit: Visit,
-        name: ByteString,
-        request: Request<Incoming>,
-        lay_unread: Duration,
-    ) -> Decide {
-        let walk = context.begin_walk(Protocol::Http, &mut visit, request.headers(), lay_unread);
-        let head = Head::read(request.headers(), &walk);
-        let http2 = request.version() == Version::HTTP_2;
-        Decide { walk, visit, name, head, body: request.into_body(), http2 }
-    }
-
-    pub(super) async fn finish(mut self, context: &LaneContext) -> Reply {
-        let head = self.head.as_mut().ok();
-        let (deadline, idempotency_key) =
-            head.map_or((None, None), |head| (head.deadline, head.idempotency_key.take()));
-        let (config, part) = (&context.shared.config, context.shared.bodies.part());
-        let (_in_flight, standing) = self.visit.split();
-        let body = async {
-            // After its body, as for an inference: the client is then done writing and reads the refusal.
-            let body = body::read_from(standing, self.body, self.http2, config, &part).await?;
-            coding::inflated(self.head?.coding, body, config.body_bytes_max, &part).await
-        };
-        let dialect = HttpDecision { name: self.name, idempotency_key };
-        let arrival = Arrival { walk: self.walk, body, deadline };
-        reply(serve(&context.lane, &DecisionRequest(&dialect), arrival).await)
-    }
-}
-
-struct Head {
-    coding: Coding,
-    deadline: Option<Nanos>,
-    idempotency_key: Option<ByteString>,
-}
-
-impl Head {
-    fn read(headers: &HeaderMap, walk: &Walk<LaneSink>) -> Result<Head, Fault> {
-        let coding = body_coding(headers)?;
-        let timeout = number(headers, &TIMEOUT)?.map(|ms| Duration::from_millis(ms as u64));
-        let idempotency_key = idempotency_key(headers)?;
-        Ok(Head { coding, deadline: walk.after(timeout), idempotency_key })
-    }
-}
-
-/// The key of a request that may come again; over gRPC it is metadata of the same name.
+/// The idempotency key; over gRPC it is metadata of the same name.
 pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<ByteString>, Fault> {
     const BYTES_MAX: usize = 256;
     let mut lines = headers.get_all(&IDEMPOTENCY_KEY).iter();
@@ -101,12 +37,12 @@ pub(super) fn list(context: &LaneContext, access: &Access) -> Reply {
 
 pub(super) fn describe(context: &LaneContext, access: &Access, name: &str) -> Reply {
     match decisions::named(&context.shared, access, name) {
-        Ok(facts) => whole(StatusCode::OK, JSON, facts.to_json()),
+        Ok(facts) => whole(StatusCode::OK, JSON, json(&facts)),
         Err(fault) => refuse(&fault, Some(name)),
     }
 }
 
-/// A refusal that no walk counts.
+/// A refusal outside a walk.
 pub(super) fn refuse(fault: &Fault, decision: Option<&str>) -> Reply {
     problem(&Problem::of(fault, decision))
 }

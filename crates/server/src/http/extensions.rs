@@ -1,9 +1,9 @@
-//! Triton's extensions over HTTP: the question is read from path and body, the answer is written as JSON. What is answered
-//! is decided in `crate::extensions`.
+//! Triton's extensions over HTTP: decodes requests and writes JSON responses.
+//!
+//! `crate::extensions` computes them.
 
 use super::path::{Extension, MemoryVerb};
 use super::{JSON, cors, whole};
-use crate::body;
 use crate::extensions::{configuration, logging, repository, shared_memory, statistics, trace};
 use crate::lane_thread::LaneContext;
 use crate::reply::Reply;
@@ -16,7 +16,7 @@ use flyball_wire::shared_memory::{RegisterRequest, Status};
 use flyball_wire::statistics::Statistics;
 use hyper::body::Incoming;
 
-/// What is done has nothing to tell.
+/// The body of a response without content.
 const NOTHING: Bytes = Bytes::new();
 
 pub(super) async fn answer(
@@ -27,7 +27,10 @@ pub(super) async fn answer(
 ) -> Result<Reply, Fault> {
     let shared = &context.shared;
     let foreign = cors::foreign(&shared.config.cors_origins, request.headers());
-    let body = read(context, request).await?;
+    let http2 = request.version() == Version::HTTP_2;
+    // Reads a body that is not needed as well: a client that is still writing would not read the response.
+    let part = shared.bodies.part();
+    let body = part.read(Ok(()), request.into_body(), http2).await?;
     if foreign && extension.changes() {
         return Err(cors::refusal());
     }
@@ -76,11 +79,4 @@ async fn memory(
         }
     }
     Ok(NOTHING)
-}
-
-/// Also the body of a question that needs none: a client that is not done writing would not read the answer.
-async fn read(context: &LaneContext, request: Request<Incoming>) -> Result<Bytes, Fault> {
-    let http2 = request.version() == Version::HTTP_2;
-    let part = context.shared.bodies.part();
-    body::read(request.into_body(), http2, &context.shared.config, &part).await
 }

@@ -1,13 +1,14 @@
-//! `/v1/outcomes`, `/v1/overrides`, `/v1/erasures`, `/v1/holds`, `/v1/journal` and `/v1/journal/seals`: the request is read,
-//! and the answer written. What is kept, and who may ask for it, is decided in `crate::journal` and `crate::ledger`.
+//! `/v1/outcomes`, `/v1/overrides`, `/v1/erasures`, `/v1/holds`, `/v1/journal` and `/v1/journal/seals`.
+//!
+//! Decodes requests and encodes responses; `crate::journal` and `crate::legal` check rights and record.
 
-use super::path::Ledger;
+use super::path::JournalTarget;
 use super::{JSON, cors};
-use crate::body::{self, BodyPart};
+use crate::body::BodyPart;
 use crate::callers::Visit;
 use crate::journal::{self, Rights};
 use crate::lane_thread::LaneContext;
-use crate::ledger;
+use crate::legal;
 use crate::offload::offload;
 use crate::reply::{Reply, whole};
 use ::http::{Method, Request, StatusCode, Version};
@@ -16,78 +17,79 @@ use flyball_core::{Fault, RecordKind, Verb};
 use flyball_wire::annotations::{
     Erasure, HoldOrder, Override, Release, holds_json, nothing, outcomes, recorded_json, sealed_json,
 };
+use flyball_wire::metadata::json;
 use hyper::body::Incoming;
 
 /// `near`: whether the connection comes from this machine.
 pub(super) async fn answer(
     context: &LaneContext,
-    ledger: Ledger,
+    target: JournalTarget,
     visit: &Visit,
     near: bool,
     request: Request<Incoming>,
 ) -> Result<Reply, Fault> {
     let rights = (&visit.access, near);
-    match ledger {
-        Ledger::Journal => {
+    match target {
+        JournalTarget::State => {
             visit.access.require_all(Verb::Metrics)?;
             let facts = offload(&context.shared, journal::facts).await??;
-            Ok(whole(StatusCode::OK, JSON, facts.to_json()))
+            Ok(whole(StatusCode::OK, JSON, json(&facts)))
         }
-        Ledger::Seals => {
+        JournalTarget::Seals => {
             let part = context.shared.bodies.part();
             nothing(&read(context, &part, request).await?)?;
             let sealed = journal::sealed(context, rights).await?;
             Ok(whole(StatusCode::OK, JSON, sealed_json(sealed.segment, &sealed.checkpoint)))
         }
-        Ledger::Holds if request.method() != Method::POST => {
-            Ok(whole(StatusCode::OK, JSON, holds_json(&ledger::holds(context, rights).await?)))
+        JournalTarget::Holds if request.method() != Method::POST => {
+            Ok(whole(StatusCode::OK, JSON, holds_json(&legal::holds(context, rights).await?)))
         }
-        told => {
-            let kind = kind(&told);
-            let kept = keep(context, told, visit.name.as_deref(), rights, request).await;
+        annotation => {
+            let kind = kind(&annotation);
+            let kept = keep(context, annotation, visit.name.as_deref(), rights, request).await;
             context.shared.annotations.count(kind, kept.is_ok());
             Ok(whole(StatusCode::OK, JSON, kept?))
         }
     }
 }
 
-fn kind(told: &Ledger) -> RecordKind {
-    match told {
-        Ledger::Overrides => RecordKind::Override,
-        Ledger::Erasures => RecordKind::Erased,
-        Ledger::Holds => RecordKind::Hold,
-        Ledger::Hold(_) => RecordKind::Release,
-        Ledger::Outcomes | Ledger::Journal | Ledger::Seals => RecordKind::Outcome,
+fn kind(annotation: &JournalTarget) -> RecordKind {
+    match annotation {
+        JournalTarget::Overrides => RecordKind::Override,
+        JournalTarget::Erasures => RecordKind::Erased,
+        JournalTarget::Holds => RecordKind::Hold,
+        JournalTarget::Hold(_) => RecordKind::Release,
+        JournalTarget::Outcomes | JournalTarget::State | JournalTarget::Seals => RecordKind::Outcome,
     }
 }
 
-/// Records an annotation, and returns the answer.
+/// Records an annotation and returns the response.
 async fn keep(
     context: &LaneContext,
-    told: Ledger,
+    annotation: JournalTarget,
     caller: Option<&str>,
     rights: Rights<'_>,
     request: Request<Incoming>,
 ) -> Result<Bytes, Fault> {
     let part = context.shared.bodies.part();
     let body = read(context, &part, request).await?;
-    match told {
-        Ledger::Overrides => {
+    match annotation {
+        JournalTarget::Overrides => {
             journal::overridden(context, caller, rights, Override::from_json(&body)?).await.map(recorded_json)
         }
-        Ledger::Erasures => {
-            let erased = ledger::erased(context, caller, rights, Erasure::from_json(&body)?).await?;
-            Ok(erased.to_json())
+        JournalTarget::Erasures => {
+            let erased = legal::erased(context, caller, rights, Erasure::from_json(&body)?).await?;
+            Ok(json(&erased))
         }
-        Ledger::Holds => {
-            ledger::hold(context, rights, HoldOrder::from_json(&body)?).await?;
+        JournalTarget::Holds => {
+            legal::hold(context, rights, HoldOrder::from_json(&body)?).await?;
             Ok(recorded_json(1))
         }
-        Ledger::Hold(name) => {
-            ledger::released(context, rights, name.to_string(), Release::from_json(&body)?).await?;
+        JournalTarget::Hold(name) => {
+            legal::released(context, rights, name.to_string(), Release::from_json(&body)?).await?;
             Ok(recorded_json(1))
         }
-        Ledger::Outcomes | Ledger::Journal | Ledger::Seals => {
+        JournalTarget::Outcomes | JournalTarget::State | JournalTarget::Seals => {
             journal::outcomes(context, caller, rights, outcomes(&body)?).await.map(recorded_json)
         }
     }
@@ -98,9 +100,8 @@ async fn read(
     part: &BodyPart<'_>,
     request: Request<Incoming>,
 ) -> Result<Bytes, Fault> {
-    let config = &context.shared.config;
-    let foreign = cors::foreign(&config.cors_origins, request.headers());
+    let foreign = cors::foreign(&context.shared.config.cors_origins, request.headers());
     let http2 = request.version() == Version::HTTP_2;
-    let body = body::read(request.into_body(), http2, config, part).await?;
+    let body = part.read(Ok(()), request.into_body(), http2).await?;
     if foreign { Err(cors::refusal()) } else { Ok(body) }
 }

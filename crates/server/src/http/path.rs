@@ -1,4 +1,4 @@
-//! Paths → what they name. Segments are percent-decoded one by one, so that a name may hold a slash.
+//! Parses paths. Segments are percent-decoded one by one, so that a name may contain a slash.
 
 use bytes::BytesMut;
 use bytestring::ByteString;
@@ -21,23 +21,23 @@ pub(crate) enum Target {
     Decisions,
     Decision(ByteString),
     Deployments,
-    Ledger(Ledger),
+    Journal(JournalTarget),
     Extension(Extension),
 }
 
-/// Annotations of decisions, and the journal's state.
+/// Annotations, and the journal's state and seals.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Ledger {
+pub(crate) enum JournalTarget {
     Outcomes,
     Overrides,
     Erasures,
     Holds,
     Hold(ByteString),
-    Journal,
+    State,
     Seals,
 }
 
-/// A question of one of Triton's extensions. A region or none: one, or all of them.
+/// A request of one of Triton's extensions. Without a region: all regions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Extension {
     Statistics(Option<ModelRef>),
@@ -51,7 +51,7 @@ pub(crate) enum Extension {
 }
 
 impl Extension {
-    /// Whether it changes what is served, and is more than a question.
+    /// Whether it changes the server's state.
     pub(crate) fn changes(&self) -> bool {
         match self {
             Extension::Load(_) | Extension::Unload(_) => true,
@@ -69,22 +69,27 @@ pub(crate) enum MemoryVerb {
 }
 
 impl Target {
-    /// Whether its handler reads what is posted to it.
+    /// Whether its handler reads a body.
     pub(crate) fn takes_a_body(&self) -> bool {
-        matches!(self, Target::Infer(_) | Target::Decision(_) | Target::Extension(_) | Target::Ledger(_))
+        matches!(self, Target::Infer(_) | Target::Decision(_) | Target::Extension(_) | Target::Journal(_))
     }
 
     pub(crate) fn allows(&self, method: &Method) -> bool {
         self.allowed().split(", ").any(|allowed| method.as_str() == allowed)
     }
 
-    /// As the header `Allow` has it.
+    /// The value of the header `Allow`.
     pub(crate) fn allowed(&self) -> &'static str {
         match self {
             Target::Infer(_) => "POST",
-            Target::Ledger(Ledger::Outcomes | Ledger::Overrides | Ledger::Erasures | Ledger::Seals) => "POST",
-            Target::Ledger(Ledger::Hold(_)) => "DELETE",
-            Target::Ledger(Ledger::Holds) | Target::Decision(_) => "GET, HEAD, POST",
+            Target::Journal(
+                JournalTarget::Outcomes
+                | JournalTarget::Overrides
+                | JournalTarget::Erasures
+                | JournalTarget::Seals,
+            ) => "POST",
+            Target::Journal(JournalTarget::Hold(_)) => "DELETE",
+            Target::Journal(JournalTarget::Holds) | Target::Decision(_) => "GET, HEAD, POST",
             Target::Extension(extension) => match extension {
                 Extension::Index | Extension::Load(_) | Extension::Unload(_) => "POST",
                 Extension::Memory { verb: MemoryVerb::Register | MemoryVerb::Unregister, .. } => "POST",
@@ -107,13 +112,13 @@ pub(crate) fn target(path: &str) -> Option<Target> {
             ("decisions", None, None) => Some(Target::Decisions),
             ("decisions", Some(name), None) => Some(Target::Decision(decoded(name)?)),
             ("deployments", None, None) => Some(Target::Deployments),
-            ("outcomes", None, None) => Some(Target::Ledger(Ledger::Outcomes)),
-            ("overrides", None, None) => Some(Target::Ledger(Ledger::Overrides)),
-            ("erasures", None, None) => Some(Target::Ledger(Ledger::Erasures)),
-            ("holds", None, None) => Some(Target::Ledger(Ledger::Holds)),
-            ("holds", Some(name), None) => Some(Target::Ledger(Ledger::Hold(decoded(name)?))),
-            ("journal", None, None) => Some(Target::Ledger(Ledger::Journal)),
-            ("journal", Some("seals"), None) => Some(Target::Ledger(Ledger::Seals)),
+            ("outcomes", None, None) => Some(Target::Journal(JournalTarget::Outcomes)),
+            ("overrides", None, None) => Some(Target::Journal(JournalTarget::Overrides)),
+            ("erasures", None, None) => Some(Target::Journal(JournalTarget::Erasures)),
+            ("holds", None, None) => Some(Target::Journal(JournalTarget::Holds)),
+            ("holds", Some(name), None) => Some(Target::Journal(JournalTarget::Hold(decoded(name)?))),
+            ("journal", None, None) => Some(Target::Journal(JournalTarget::State)),
+            ("journal", Some("seals"), None) => Some(Target::Journal(JournalTarget::Seals)),
             _ => None,
         },
         "v2" => match segments.next() {
@@ -133,7 +138,7 @@ pub(crate) fn target(path: &str) -> Option<Target> {
 fn model<'p>(mut segments: impl Iterator<Item = &'p str>) -> Option<Target> {
     let name = segments.next()?;
     let mut next = segments.next();
-    // Fixed, as Triton has it: only the metadata of a model with this name cannot be asked for by this path.
+    // Reserved, as in Triton: a model with this name has no metadata at this path.
     if (name, next) == ("stats", None) {
         return Some(Target::Extension(Extension::Statistics(None)));
     }
@@ -156,10 +161,10 @@ fn model<'p>(mut segments: impl Iterator<Item = &'p str>) -> Option<Target> {
 }
 
 fn extension<'p>(what: &str, segments: impl Iterator<Item = &'p str>) -> Option<Extension> {
-    // None of these paths has more than four segments more.
+    // None of these paths has more than four further segments.
     let rest: SmallVec<[&str; 5]> = segments.take(5).collect();
     match (what, rest.as_slice()) {
-        // There is one repository, whatever it is called.
+        // There is one repository, under any name.
         ("repository", ["index"] | [_, "index"]) => Some(Extension::Index),
         ("repository", ["models", name, "load"] | [_, "models", name, "load"]) => {
             Some(Extension::Load(decoded(name)?))
@@ -183,7 +188,7 @@ fn memory(cuda: bool, rest: &[&str]) -> Option<Extension> {
     };
     let verb = match verb {
         "status" => MemoryVerb::Status,
-        // A region to register has a name.
+        // Registering needs a name.
         "register" if region.is_some() => MemoryVerb::Register,
         "unregister" => MemoryVerb::Unregister,
         _ => return None,
@@ -198,12 +203,11 @@ fn decoded(segment: &str) -> Option<ByteString> {
     shared(&percent_decode_str(segment).decode_utf8().ok()?)
 }
 
-/// What a lane's names of one moment take, generously.
+/// A generous size for the names that a lane uses at once.
 const NAMES_BYTES: usize = 4 << 10;
 
 thread_local! {
-    /// A lane's names are slices of one buffer, which is used again when they are gone: neither a new name nor the copy
-    /// of one takes memory.
+    /// A lane's names are slices of one buffer, which is reused once they are dropped: neither a name nor its copy allocates.
     static NAMES: RefCell<BytesMut> = RefCell::new(BytesMut::new());
 }
 
@@ -243,14 +247,14 @@ mod tests {
             ("/v1/decisions/", Some(Target::Decisions)),
             ("/v1/decisions/card-fraud", Some(Target::Decision("card-fraud".into()))),
             ("/v1/decisions/a%2Fb%20c/", Some(Target::Decision("a/b c".into()))),
-            ("/v1/outcomes", Some(Target::Ledger(Ledger::Outcomes))),
-            ("/v1/overrides/", Some(Target::Ledger(Ledger::Overrides))),
-            ("/v1/erasures", Some(Target::Ledger(Ledger::Erasures))),
-            ("/v1/holds", Some(Target::Ledger(Ledger::Holds))),
-            ("/v1/holds/case%207", Some(Target::Ledger(Ledger::Hold("case 7".into())))),
-            ("/v1/journal", Some(Target::Ledger(Ledger::Journal))),
+            ("/v1/outcomes", Some(Target::Journal(JournalTarget::Outcomes))),
+            ("/v1/overrides/", Some(Target::Journal(JournalTarget::Overrides))),
+            ("/v1/erasures", Some(Target::Journal(JournalTarget::Erasures))),
+            ("/v1/holds", Some(Target::Journal(JournalTarget::Holds))),
+            ("/v1/holds/case%207", Some(Target::Journal(JournalTarget::Hold("case 7".into())))),
+            ("/v1/journal", Some(Target::Journal(JournalTarget::State))),
             ("/v1/outcomes/x", None),
-            ("/v1/journal/seals", Some(Target::Ledger(Ledger::Seals))),
+            ("/v1/journal/seals", Some(Target::Journal(JournalTarget::Seals))),
             ("/v1/journal/x", None),
             ("/v1/journal/seals/x", None),
             ("/v1", None),

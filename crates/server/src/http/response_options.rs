@@ -1,5 +1,6 @@
-//! What a request's head asks of any response: a content coding, and CORS headers for pages of other origins. Applied to the
-//! finished response, whose handler knows nothing of it.
+//! Response options in a request's head: content coding, and CORS headers.
+//!
+//! Applied to the finished response; handlers do not know of them.
 
 use super::cors;
 use crate::reply::{Reply, ReplyBody};
@@ -9,7 +10,7 @@ use flyball_wire::coding::Coding;
 
 #[derive(Default)]
 pub(crate) struct ResponseOptions {
-    /// The best coding that the caller reads; none where it says nothing of codings.
+    /// The preferred coding that the caller accepts; `None` without `Accept-Encoding`.
     coding: Option<Coding>,
     origin: Option<HeaderValue>,
 }
@@ -19,12 +20,12 @@ impl ResponseOptions {
         ResponseOptions { coding: accepted(headers), origin: cors::origin(&config.cors_origins, headers) }
     }
 
-    /// The same, but for an answer that is never compressed.
+    /// The same options without compression.
     pub(super) fn uncoded(self) -> ResponseOptions {
         ResponseOptions { coding: None, ..self }
     }
 
-    /// A browser that asks before it sends a request is answered at once.
+    /// The response to a browser's preflight.
     pub(super) fn preflight<B>(&self, request: &Request<B>) -> Option<Reply> {
         self.origin.as_ref().and_then(|_allowed| cors::preflight(request))
     }
@@ -44,7 +45,7 @@ impl ResponseOptions {
 fn accepted(headers: &HeaderMap) -> Option<Coding> {
     let mut lines = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
     let first = lines.next()?;
-    // One line nearly always; several mean the same as one with commas.
+    // Nearly always one line; several are equivalent to one with commas.
     match lines.next() {
         None => Some(Coding::accepted(first)),
         Some(second) => {

@@ -1,5 +1,6 @@
-//! A global allocator that counts: with the stack of each allocation on a thread that listens, or as one sum over the
-//! lanes' threads. It passes everything on to the system's.
+//! A counting global allocator around the system's.
+//!
+//! Keeps the stack of each allocation on a listening thread, or one sum over the lanes' threads.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::backtrace::Backtrace;
@@ -11,7 +12,7 @@ struct Counting;
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// While false, no thread is asked for its name: one that has just begun may not have it yet.
+/// While false, thread names are not read: a thread that has just started may not have one yet.
 static LANES_ARE_COUNTED: AtomicBool = AtomicBool::new(false);
 static ON_LANES: AtomicU64 = AtomicU64::new(0);
 
@@ -28,23 +29,23 @@ thread_local! {
     static HEARD: RefCell<Vec<Backtrace>> = const { RefCell::new(Vec::new()) };
 }
 
-/// From here on, every allocation of this thread is kept with its stack.
+/// Keeps the stack of every allocation of this thread from now on.
 pub(crate) fn listen() {
     LISTENING.set(true);
 }
 
-/// The stacks of what this thread allocated since it began to listen.
+/// The stacks of this thread's allocations since it began to listen.
 pub(crate) fn heard() -> Vec<Backtrace> {
     LISTENING.set(false);
     HEARD.take()
 }
 
-/// Begins to count what the threads allocate that are lanes by now.
+/// Starts counting the allocations of the current lanes' threads.
 pub(crate) fn count_lanes() {
     LANES_ARE_COUNTED.store(true, Relaxed);
 }
 
-/// What the lanes allocated since then.
+/// The lanes' allocations since then.
 pub(crate) fn on_lanes() -> u64 {
     ON_LANES.load(Relaxed)
 }
@@ -57,7 +58,7 @@ fn allocated() {
     }
     if LANES_ARE_COUNTED.load(Relaxed) {
         if KIND.get() == Kind::Unknown {
-            // Finding the name out allocates as well; by then the kind is no longer unknown.
+            // Reading the name allocates as well; by then the kind is known.
             KIND.set(Kind::Other);
             let name = rustix::thread::name().unwrap_or_default();
             KIND.set(if name.to_bytes().starts_with(b"lane-") { Kind::Lane } else { Kind::Other });
@@ -68,8 +69,8 @@ fn allocated() {
     }
 }
 
-// SAFETY: every call is passed on to the system's allocator as it came; counting touches none of its memory, and what
-// counting itself allocates is not counted again, so it ends.
+// SAFETY: every call is passed unchanged to the system's allocator; counting touches none of its memory, and the
+// allocations of counting itself are not counted again, so it ends.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         allocated();

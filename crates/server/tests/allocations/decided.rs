@@ -1,5 +1,6 @@
-//! From `decide`'s entry to the reply, on the thread of one lane: no heap allocation of ours. What the `ort` crate allocates
-//! for each value is told apart by the stack.
+//! From `decide`'s entry to the reply, on the thread of one lane: no heap allocation of ours.
+//!
+//! Allocations of the `ort` crate are recognised by their stack.
 
 use crate::{MODEL, allocator, bundle, onnx};
 use bytes::{Bytes, BytesMut};
@@ -30,9 +31,9 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::task::LocalSet;
 
-/// Buffers have grown to their size by then.
+/// After these, buffers have reached their size.
 const WARM_ROUNDS: usize = 300;
-/// Enough for every buffer to come to its end and be used again.
+/// Enough for every buffer to be used up and reused.
 const ROUNDS: usize = 200;
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -62,7 +63,7 @@ fn an_allocation_on_the_way_is_noticed() {
     let wasteful = Wasteful(dialect);
     let stacks = stacks(&(wasteful, body), Protocol::Http, 1, |reply: &HttpReply| reply.status == 200);
     assert_eq!(stacks.iter().filter(|stack| !inside_ort(stack)).count(), ROUNDS);
-    assert!(stacks.iter().any(|stack| inside_ort(stack)), "the ort crate's own are told apart");
+    assert!(stacks.iter().any(|stack| inside_ort(stack)), "those of the ort crate are recognised");
 }
 
 fn assert_none_of_ours<D: Dialect>(
@@ -79,14 +80,14 @@ fn assert_none_of_ours<D: Dialect>(
     assert_eq!(count, 0, "in {ROUNDS} rounds, at\n{}", ours.join("\n\n"));
 }
 
-/// Whether the `ort` crate was at work. Only paths that begin with its name count: a vector of its values, grown by us, is
+/// Whether the `ort` crate allocated. Only paths that start with its name count: a vector of its values that we grow is
 /// ours.
 fn inside_ort(stack: &str) -> bool {
     let path = |line: &str| line.trim_start().split_once(": ").map(|(_number, path)| path.to_owned());
     stack.lines().filter_map(path).any(|path| path.trim_start_matches(['<', '&']).starts_with("ort::"))
 }
 
-/// The stack of each allocation in some rounds of as many requests `at_once`, after rounds enough to warm up.
+/// The stack of each allocation in some rounds of `at_once` requests, after a warm-up.
 fn stacks<D: Dialect>(
     (dialect, body): &(D, Bytes),
     protocol: Protocol,
@@ -114,14 +115,14 @@ fn stacks<D: Dialect>(
     heard.iter().map(shortened).collect()
 }
 
-/// A stack as text, up to where this file polls the walks or the runtime the lane.
+/// A stack as text, up to the poll of the walks in this file, or of the lane in the runtime.
 fn shortened(stack: &Backtrace) -> String {
     let text = stack.to_string();
     let kept = text.lines().take_while(|line| !line.contains("decided.rs"));
     kept.filter(|line| !line.contains("allocator.rs")).collect::<Vec<_>>().join("\n")
 }
 
-/// Lets requests walk at the same time, and listens from the entry of the first to the reply of the last.
+/// Runs requests concurrently, and listens from the first entry to the last reply.
 async fn round<D: Dialect>(
     lane: &Rc<Lane<Rows>>,
     dialect: &D,
@@ -166,7 +167,7 @@ impl World {
         let limits = PlaneLimits {
             request: RequestLimits::for_body(1 << 20),
             in_flight_max: 100,
-            // However slow the machine is, the runs stay on the lane that is listened to.
+            // Even on a slow machine the runs stay on the listening lane.
             inline_run_max: Duration::from_secs(1),
             answer_bytes_max: 64 << 20,
             memory: MemoryBudget::UNLIMITED,
@@ -175,7 +176,7 @@ impl World {
         let services = PlaneServices::in_memory(clock.clone(), WallClock::system());
         let (plane, mut inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, services);
         let telemetry = Telemetry::new(inboxes.len());
-        // The last is of the spare lane, which nothing comes to here.
+        // The last one belongs to the spare lane, which is unused here.
         inboxes.truncate(2);
         let (compute, inbox) = (inboxes.pop().unwrap(), inboxes.pop().unwrap());
         let runtime = Runtime::open(&beside_executable().unwrap()).unwrap();
@@ -275,12 +276,12 @@ fn row() -> Vec<u8> {
     [1.5_f32; onnx::COLUMNS as usize].iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// As a connection gives them: a part of a buffer that it goes on using.
+/// As from a connection: a slice of a buffer that stays in use.
 fn received(bytes: &[u8]) -> Bytes {
     BytesMut::from(bytes).split().freeze()
 }
 
-/// Everything that a request may say: an id, its outputs by name, a time limit and a priority.
+/// A request with every option: an id, named outputs, a timeout and a priority.
 fn http() -> (HttpDialect, Bytes) {
     let input = |name: &str| {
         let parameters = json!({"binary_data_size": row().len()});

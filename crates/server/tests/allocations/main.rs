@@ -1,5 +1,6 @@
-//! Allocations on a request's way, counted by the test binary's own allocator: none of ours between `decide`'s entry and
-//! the reply, and a recorded number for the whole way from socket to socket, which may only fall.
+//! Allocations per request, counted by the test binary's own allocator.
+//!
+//! None of ours between `decide`'s entry and the reply, and a recorded number from socket to socket, which may only fall.
 //!
 //! Needs ONNX Runtime, found by `ORT_DYLIB_PATH`. Knows nothing of how the plane avoids allocating, only that it does.
 #![expect(clippy::unwrap_used, reason = "what cannot be set up fails the test, and the line says enough")]
@@ -16,7 +17,7 @@ use serde_json::json;
 
 const MODEL: &str = "sums";
 
-/// A snapshot of the one model that these tests ask. Its file must live as long as the loading takes.
+/// A snapshot of the one model of these tests. Its file must exist until it is loaded.
 fn bundle(folder: &tempfile::TempDir) -> Bundle {
     let model = onnx::sums();
     let path = folder.path().join("sums.onnx");

@@ -1,5 +1,4 @@
-//! Decisions that are recorded, on the thread of one lane: writing a record into memory that is used again allocates nothing
-//! beside what the decision itself does.
+//! Recorded decisions on the thread of one lane: a record is written into reused memory without allocations.
 
 use crate::{allocator, onnx};
 use bytes::Bytes;
@@ -36,7 +35,7 @@ fn a_record_allocates_nothing_once_its_memory_has_grown() {
     }
 }
 
-/// Of so many rounds, each a request for decisions about so many rows.
+/// The allocations of some rounds, each with one request for many rows.
 fn allocations(book: Option<Arc<Book>>, rows: usize) -> usize {
     let limits = PlaneLimits {
         request: RequestLimits::for_body(1 << 20),
@@ -123,7 +122,7 @@ fn bundle(folder: &tempfile::TempDir) -> Bundle {
     Bundle::from_memory(json!({"index": index, "documents": [document]}).to_string().as_bytes()).unwrap()
 }
 
-/// Takes every entry and gives it out again.
+/// Accepts every record and returns it for reuse.
 #[derive(Default)]
 struct Book {
     decisions: AtomicUsize,

@@ -1,4 +1,4 @@
-//! From socket to socket: what a lane's thread allocates for a request, hyper and ONNX Runtime's bindings included.
+//! A lane's allocations per request from socket to socket, including hyper and ONNX Runtime's bindings.
 
 use crate::{MODEL, allocator, bundle, onnx};
 use flyball_load::{Payloads, Plan, Run};
@@ -6,14 +6,14 @@ use flyball_server::{Server, ServerConfig};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// Allocations for each request, as last recorded. They may only fall: whoever makes them fewer lowers the figure here.
+/// The recorded allocations per request. They may only fall: lower the number here when they do.
 const RECORDED: [(&str, u64); 2] = [("http-binary", 14), ("grpc", 15)];
 
 const WARM_REQUESTS: u64 = 500;
 const REQUESTS: u64 = 2000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-// One test for both, one after the other: the allocator adds all lanes of the process up.
+// One test for both, in sequence: the allocator sums over all lanes of the process.
 #[test]
 fn a_lane_allocates_no_more_for_a_request_than_was_recorded() {
     for (protocol, recorded) in RECORDED {
@@ -36,7 +36,7 @@ fn allocations_for_a_request(protocol: &str) -> f64 {
     let config = ServerConfig {
         listen: vec!["127.0.0.1:0".to_owned()],
         lanes: Some(1),
-        // However slow the machine is, the runs stay on the lane that is counted.
+        // Even on a slow machine the runs stay on the counted lane.
         inline_run_us_max: 100_000,
         unsigned: "allow".to_owned(),
         log: "error".to_owned(),
@@ -74,7 +74,7 @@ fn allocations_for_a_request(protocol: &str) -> f64 {
     (allocations - warm_allocations) as f64 / (all - warm) as f64
 }
 
-/// Requests and allocations so far, once so many requests are answered.
+/// Requests and allocations so far, once enough requests are answered.
 fn after(server: &Server, requests: u64) -> (u64, u64) {
     let began = Instant::now();
     while server.totals().answered < requests {

@@ -56,7 +56,7 @@ fn as_many_outcomes_as_are_allowed_fit_into_a_body() {
 #[test]
 fn facts_of_a_journal_read_as_the_page_says() {
     let facts = JournalFacts { unavailable: Some("full"), ..JournalFacts::default() };
-    let read: Value = serde_json::from_slice(&facts.to_json()).expect("JSON");
+    let read: Value = serde_json::from_slice(&json(&facts)).expect("JSON");
     assert_eq!((&read["unavailable"], &read["checkpoint"]), (&json!("full"), &Value::Null));
     assert_eq!(recorded_json(3).as_ref(), br#"{"recorded":3}"#);
 }

@@ -4,9 +4,8 @@
 
 use super::problem::Problem;
 use bytes::{BufMut, BytesMut};
-use flyball_core::{
-    Decided, DecidedBy, DecidedRow, Decisions, Digest, Fault, FaultKind, Reason, Remedied, RowOutcome, Stage,
-};
+use flyball_core::{Decided, DecidedRow, Decisions, Digest, Fault, FaultKind, RowOutcome, Stage};
+use serde::{Serialize, Serializer};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -14,20 +13,42 @@ use std::time::Duration;
 const ROW_BYTES: usize = 512;
 const HEAD_BYTES: usize = 512;
 
+#[derive(Serialize)]
+struct Reason<'a> {
+    code: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    contribution: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Remedy {
+    cause: &'static str,
+    stage: &'static str,
+    used: &'static str,
+}
+
+#[derive(Serialize)]
+struct Model<'a> {
+    model: &'a str,
+    version: &'a str,
+    digest: &'a Digest,
+}
+
 pub(super) fn write(decisions: &Decisions, out: &mut BytesMut) -> Result<(), Fault> {
     out.reserve(HEAD_BYTES + decisions.rows.len() * ROW_BYTES);
     if decisions.single {
         let decided = only(decisions)?;
-        out.put_slice(b"{\"id\":");
-        put_shown(&decided.id, out);
-        put_key("decision", out);
-        put_text(&decisions.decision, out);
+        let _ = write!(out, "{{\"id\":\"{}\"", decided.id);
+        put("decision", &decisions.decision, out);
         write_decided(decided, out)?;
     } else {
         out.put_slice(b"{\"decision\":");
-        put_text(&decisions.decision, out);
-        put_key("rows", out);
-        out.put_u8(b'[');
+        put_value(&decisions.decision, out);
+        out.put_slice(b",\"rows\":[");
         for (place, row) in decisions.rows.iter().enumerate() {
             if place > 0 {
                 out.put_u8(b',');
@@ -36,7 +57,8 @@ pub(super) fn write(decisions: &Decisions, out: &mut BytesMut) -> Result<(), Fau
         }
         out.put_u8(b']');
     }
-    write_tail(decisions, out)
+    write_tail(decisions, out);
+    Ok(())
 }
 
 /// The single row of a request that was not a list. If it was not decided, that is the request's fault.
@@ -53,14 +75,10 @@ pub(super) fn only(decisions: &Decisions) -> Result<&Decided, Fault> {
 
 fn write_row(row: &DecidedRow, out: &mut BytesMut) -> Result<(), Fault> {
     out.put_slice(b"{\"id\":");
-    match &row.id {
-        Some(id) => put_text(id, out),
-        None => out.put_slice(b"null"),
-    }
+    put_value(&row.id.as_deref(), out);
     match &row.outcome {
         RowOutcome::Decided(decided) => {
-            put_key("decision_id", out);
-            put_shown(&decided.id, out);
+            let _ = write!(out, ",\"decision_id\":\"{}\"", decided.id);
             write_decided(decided, out)?;
         }
         RowOutcome::Invalid(fields) => {
@@ -78,113 +96,51 @@ fn write_row(row: &DecidedRow, out: &mut BytesMut) -> Result<(), Fault> {
 }
 
 /// The fields after the ids.
+///
+/// A score that is not finite is a fault. Other numbers of a model become null instead: they do not withhold
+/// the decision.
 fn write_decided(decided: &Decided, out: &mut BytesMut) -> Result<(), Fault> {
-    put_key("outcome", out);
-    put_text(&decided.outcome, out);
-    put_key("band", out);
-    put_text_or_null(decided.band.as_deref(), out);
-    put_key("score", out);
-    match decided.score {
-        Some(score) => put_number(score, out)?,
-        None => out.put_slice(b"null"),
+    if let Some(score) = decided.score.filter(|score| !score.is_finite()) {
+        let text = format!("the response contains {score}, which JSON cannot represent; use gRPC");
+        return Err(Fault::new(FaultKind::AnswerNotRepresentable, Stage::Respond, text));
     }
+    put("outcome", &decided.outcome, out);
+    put("band", &decided.band, out);
+    put("score", &decided.score, out);
     if !decided.scores.is_empty() {
-        put_key("scores", out);
-        for (place, (model, score)) in decided.scores.iter().enumerate() {
-            out.put_u8(if place == 0 { b'{' } else { b',' });
-            put_text(model, out);
-            out.put_u8(b':');
-            put_number_or_null(*score, out)?;
-        }
-        out.put_u8(b'}');
+        put_map("scores", decided.scores.iter().map(|(model, score)| (model, score)), out);
     }
-    put_key("reasons", out);
-    out.put_u8(b'[');
-    for (place, reason) in decided.reasons.iter().enumerate() {
-        if place > 0 {
-            out.put_u8(b',');
-        }
-        write_reason(reason, out)?;
-    }
-    out.put_u8(b']');
-    put_key("route", out);
-    put_text_or_null(decided.variant.as_deref(), out);
-    put_key("remedy", out);
-    write_remedy(decided.remedy.as_ref(), out);
+    let reasons = decided.reasons.iter().map(|reason| {
+        let contribution = reason.contribution.as_ref();
+        let (field, contribution) = contribution.map(|(field, part)| (&**field, *part)).unzip();
+        Reason { code: &reason.code, text: reason.text.as_deref(), field, contribution }
+    });
+    put_list("reasons", reasons, out);
+    put("route", &decided.variant, out);
+    let remedy = decided.remedy.map(|by| Remedy {
+        cause: by.cause.label(),
+        stage: by.stage.label(),
+        used: by.remedy.label(),
+    });
+    put("remedy", &remedy, out);
     Ok(())
-}
-
-fn write_reason(reason: &Reason, out: &mut BytesMut) -> Result<(), Fault> {
-    out.put_slice(b"{\"code\":");
-    put_text(&reason.code, out);
-    if let Some(text) = &reason.text {
-        put_key("text", out);
-        put_text(text, out);
-    }
-    if let Some((field, contribution)) = &reason.contribution {
-        put_key("field", out);
-        put_text(field, out);
-        put_key("contribution", out);
-        put_number_or_null(*contribution, out)?;
-    }
-    out.put_u8(b'}');
-    Ok(())
-}
-
-fn write_remedy(remedy: Option<&Remedied>, out: &mut BytesMut) {
-    let Some(remedy) = remedy else { return out.put_slice(b"null") };
-    out.put_slice(b"{\"cause\":\"");
-    out.put_slice(remedy.cause.label().as_bytes());
-    out.put_slice(b"\",\"stage\":\"");
-    out.put_slice(remedy.stage.label().as_bytes());
-    out.put_slice(b"\",\"used\":\"");
-    out.put_slice(remedy.remedy.label().as_bytes());
-    out.put_slice(b"\"}");
 }
 
 /// The fields that all rows share.
-fn write_tail(decisions: &Decisions, out: &mut BytesMut) -> Result<(), Fault> {
-    put_key("models", out);
-    write_models(&decisions.models, out);
-    put_key("document", out);
-    put_digest(&decisions.document, out);
-    put_key("policy", out);
-    put_digest(&decisions.policy, out);
-    put_key("schema", out);
-    put_digest(&decisions.schema, out);
+fn write_tail(decisions: &Decisions, out: &mut BytesMut) {
+    let models = decisions.models.iter();
+    let model = models.map(|by| Model { model: &by.model, version: &by.version, digest: &by.digest });
+    put_list("models", model, out);
+    put("document", &decisions.document, out);
+    put("policy", &decisions.policy, out);
+    put("schema", &decisions.schema, out);
     if decisions.repeated {
-        put_key("repeated", out);
-        out.put_slice(b"true");
+        put("repeated", &true, out);
     }
     if let Some(timings) = &decisions.timings {
-        put_key("timings_us", out);
-        out.put_u8(b'{');
-        let mut first = true;
-        for (stage, took) in timed(timings) {
-            out.put_slice(if first { b"\"" } else { b",\"" });
-            first = false;
-            out.put_slice(stage.label().as_bytes());
-            out.put_slice(b"\":");
-            put_number(microseconds(took), out)?;
-        }
-        out.put_u8(b'}');
+        put_map("timings_us", timed(timings).map(|(stage, took)| (stage.label(), microseconds(took))), out);
     }
     out.put_u8(b'}');
-    Ok(())
-}
-
-fn write_models(models: &[DecidedBy], out: &mut BytesMut) {
-    out.put_u8(b'[');
-    for (place, by) in models.iter().enumerate() {
-        out.put_slice(if place == 0 { b"{\"model\":" } else { b",{\"model\":" });
-        put_text(&by.model, out);
-        put_key("version", out);
-        put_text(&by.version, out);
-        put_key("digest", out);
-        put_digest(&by.digest, out);
-        out.put_u8(b'}');
-    }
-    out.put_u8(b']');
 }
 
 /// The reached stages with their durations.
@@ -197,47 +153,29 @@ pub(super) fn microseconds(took: Duration) -> f64 {
 }
 
 /// A key that is not the first of its object.
-pub(super) fn put_key(key: &str, out: &mut BytesMut) {
+fn put_key(key: &str, out: &mut BytesMut) {
     out.put_slice(b",\"");
     out.put_slice(key.as_bytes());
     out.put_slice(b"\":");
 }
 
-pub(super) fn put_text(text: &str, out: &mut BytesMut) {
-    // Writing a text into memory cannot fail.
-    let _ = serde_json::to_writer(out.writer(), text);
+/// A key that is not the first of its object, and its value.
+pub(super) fn put(key: &str, value: &(impl Serialize + ?Sized), out: &mut BytesMut) {
+    put_key(key, out);
+    put_value(value, out);
 }
 
-fn put_text_or_null(text: Option<&str>, out: &mut BytesMut) {
-    match text {
-        Some(text) => put_text(text, out),
-        None => out.put_slice(b"null"),
-    }
+fn put_value(value: &(impl Serialize + ?Sized), out: &mut BytesMut) {
+    // Writing texts and numbers into memory cannot fail.
+    let _ = serde_json::to_writer(out.writer(), value);
 }
 
-fn put_digest(digest: &Digest, out: &mut BytesMut) {
-    put_shown(digest, out);
+pub(super) fn put_list(key: &str, items: impl Iterator<Item: Serialize>, out: &mut BytesMut) {
+    put_key(key, out);
+    let _ = serde_json::Serializer::new(out.writer()).collect_seq(items);
 }
 
-/// A value whose text needs no escapes.
-fn put_shown(shown: &dyn std::fmt::Display, out: &mut BytesMut) {
-    let _ = write!(out, "\"{shown}\"");
-}
-
-/// Other numbers of a model besides the score: a non-finite one does not withhold the decision.
-fn put_number_or_null(number: f64, out: &mut BytesMut) -> Result<(), Fault> {
-    if number.is_finite() {
-        return put_number(number, out);
-    }
-    out.put_slice(b"null");
-    Ok(())
-}
-
-fn put_number(number: f64, out: &mut BytesMut) -> Result<(), Fault> {
-    if !number.is_finite() {
-        let text = format!("the response contains {number}, which JSON cannot represent; use gRPC");
-        return Err(Fault::new(FaultKind::AnswerNotRepresentable, Stage::Respond, text));
-    }
-    let _ = serde_json::to_writer(out.writer(), &number);
-    Ok(())
+fn put_map<V: Serialize>(key: &str, entries: impl Iterator<Item = (impl Serialize, V)>, out: &mut BytesMut) {
+    put_key(key, out);
+    let _ = serde_json::Serializer::new(out.writer()).collect_map(entries);
 }

@@ -1,9 +1,11 @@
 //! Descriptions of decisions: `GET /v1/decisions` and `GET /v1/decisions/{name}`.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use crate::metadata::json;
+use bytes::Bytes;
 use flyball_core::Digest;
 use serde::Serialize;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// One decision, for callers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -48,22 +50,8 @@ pub struct FieldFacts {
 }
 
 impl DecisionFacts {
-    pub fn to_json(&self) -> Bytes {
-        json(self)
-    }
-
     /// All of them, in the given order.
     pub fn list_json(all: &[DecisionFacts]) -> Bytes {
-        #[derive(Serialize)]
-        struct List<'a> {
-            decisions: &'a [DecisionFacts],
-        }
-        json(&List { decisions: all })
+        json(&BTreeMap::from([("decisions", all)]))
     }
-}
-
-fn json<T: Serialize>(value: &T) -> Bytes {
-    let mut out = BytesMut::with_capacity(1024);
-    serde_json::to_writer((&mut out).writer(), value).expect("texts and finite numbers are JSON");
-    out.freeze()
 }

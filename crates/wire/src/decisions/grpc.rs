@@ -49,10 +49,7 @@ impl DecisionDialect for GrpcDecision {
     }
 
     fn answer(&self, decisions: &Decisions, out: &mut BytesMut) -> Result<GrpcReply, Fault> {
-        if let Err(fault) = message::write(decisions, out) {
-            out.clear();
-            return Err(fault);
-        }
+        message::write(decisions, out).inspect_err(|_| out.clear())?;
         Ok(GrpcReply::Frame(out.split().freeze()))
     }
 

@@ -38,10 +38,7 @@ impl DecisionDialect for HttpDecision {
     }
 
     fn answer(&self, decisions: &Decisions, out: &mut BytesMut) -> Result<HttpReply, Fault> {
-        if let Err(fault) = answer::write(decisions, out) {
-            out.clear();
-            return Err(fault);
-        }
+        answer::write(decisions, out).inspect_err(|_| out.clear())?;
         Ok(HttpReply::json(200, out.split().freeze()))
     }
 

@@ -4,6 +4,7 @@
 //! small, and nothing is computed twice.
 
 use super::answer::{microseconds, only, timed};
+use crate::fields::{put_bytes, put_text};
 use crate::frame;
 use bytes::{BufMut, BytesMut};
 use flyball_core::{Decided, DecidedRow, Decisions, Fault, FaultKind, FieldFault, Reason, RowOutcome, Stage};
@@ -15,10 +16,7 @@ pub(super) fn write(decisions: &Decisions, out: &mut BytesMut) -> Result<(), Fau
         // For a single row, its fault is the call's status.
         only(decisions)?;
     }
-    frame::write(out, |out| write_response(decisions, out)).ok_or_else(|| {
-        let text = "the response is larger than a gRPC message can be";
-        Fault::new(FaultKind::AnswerNotRepresentable, Stage::Respond, text)
-    })
+    frame::write(out, |out| write_response(decisions, out))
 }
 
 fn write_response(decisions: &Decisions, out: &mut BytesMut) {
@@ -112,19 +110,6 @@ fn write_fault(kind: FaultKind, detail: &str, fields: &[FieldFault], out: &mut B
             put_text(3, &fault.allowed, out);
         });
     }
-}
-
-/// Omits an empty text.
-fn put_text(tag: u32, text: &str, out: &mut BytesMut) {
-    if !text.is_empty() {
-        put_bytes(tag, text.as_bytes(), out);
-    }
-}
-
-fn put_bytes(tag: u32, bytes: &[u8], out: &mut BytesMut) {
-    encode_key(tag, WireType::LengthDelimited, out);
-    encode_varint(bytes.len() as u64, out);
-    out.put_slice(bytes);
 }
 
 /// A value in its display form.

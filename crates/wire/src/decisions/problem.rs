@@ -1,9 +1,10 @@
 //! RFC 9457 problems (`application/problem+json`) of our own API. Core defines the kinds.
 
-use super::answer::{put_key, put_text};
+use super::answer::{put, put_list};
 use crate::v2::whole_seconds;
 use bytes::{BufMut, Bytes, BytesMut};
 use flyball_core::{Fault, FaultKind, FieldFault};
+use serde::Serialize;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -19,6 +20,13 @@ pub struct Problem<'a> {
     pub decision: Option<&'a str>,
     pub fields: &'a [FieldFault],
     pub retry_after: Option<Duration>,
+}
+
+#[derive(Serialize)]
+struct Field<'a> {
+    field: &'a str,
+    is: Option<&'a str>,
+    allowed: &'a str,
 }
 
 impl<'a> Problem<'a> {
@@ -50,50 +58,31 @@ impl<'a> Problem<'a> {
     }
 
     pub(super) fn write(&self, out: &mut BytesMut) {
-        out.put_slice(b"{\"type\":");
-        match self.kind {
-            Some(kind) => {
-                out.put_slice(b"\"urn:flyball:fault:");
-                out.put_slice(kind.label().as_bytes());
-                out.put_slice(b"\",\"title\":\"");
-                out.extend(kind.label().bytes().map(|byte| if byte == b'_' { b' ' } else { byte }));
+        match self.kind.map(FaultKind::label) {
+            Some(label) => {
+                let _ = write!(out, "{{\"type\":\"urn:flyball:fault:{label}\",\"title\":\"");
+                out.extend(label.bytes().map(|byte| if byte == b'_' { b' ' } else { byte }));
                 out.put_u8(b'"');
             }
             // By the RFC: nothing beyond the status.
-            None => out.put_slice(b"\"about:blank\""),
+            None => out.put_slice(b"{\"type\":\"about:blank\""),
         }
-        put_key("status", out);
-        let _ = write!(out, "{}", self.status);
-        put_key("detail", out);
-        put_text(self.detail, out);
+        put("status", &self.status, out);
+        put("detail", self.detail, out);
         if let Some(decision) = self.decision {
-            put_key("decision", out);
-            put_text(decision, out);
+            put("decision", decision, out);
         }
         if !self.fields.is_empty() {
-            put_key("faults", out);
-            self.write_fields(out);
+            let field = |fault: &'a FieldFault| Field {
+                field: &fault.field,
+                is: fault.is.as_deref(),
+                allowed: &fault.allowed,
+            };
+            put_list("faults", self.fields.iter().map(field), out);
         }
         if let Some(wait) = self.retry_after {
-            put_key("retry_after_ms", out);
-            let _ = write!(out, "{}", wait.as_millis().max(1));
+            put("retry_after_ms", &wait.as_millis().max(1), out);
         }
         out.put_u8(b'}');
-    }
-
-    fn write_fields(&self, out: &mut BytesMut) {
-        for (place, fault) in self.fields.iter().enumerate() {
-            out.put_slice(if place == 0 { b"[{\"field\":" } else { b",{\"field\":" });
-            put_text(&fault.field, out);
-            put_key("is", out);
-            match &fault.is {
-                Some(is) => put_text(is, out),
-                None => out.put_slice(b"null"),
-            }
-            put_key("allowed", out);
-            put_text(&fault.allowed, out);
-            out.put_u8(b'}');
-        }
-        out.put_u8(b']');
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Rows are counted as they come: two bytes of message can request a whole row.
 
-use crate::fields::{Field, Fields};
+use crate::fields::{Field, Fields, map_entry};
 use bytes::Bytes;
 use bytestring::ByteString;
 use flyball_core::{Fault, RequestLimits, RowSink, RowsOptions, Scalar};
@@ -15,8 +15,6 @@ const EXPLAIN: u32 = 4;
 const TIMINGS: u32 = 5;
 const ROW_ID: u32 = 1;
 const ROW_INPUT: u32 = 2;
-const ENTRY_KEY: u32 = 1;
-const ENTRY_VALUE: u32 = 2;
 const NULL: u32 = 1;
 const BOOL: u32 = 2;
 const INT: u32 = 3;
@@ -93,19 +91,7 @@ fn read_row(message: &[u8], limits: &RequestLimits, take: &mut dyn RowSink) -> R
 /// The entries of the map with this number.
 fn read_fields(message: &[u8], tag: u32, take: &mut dyn RowSink) -> Result<(), Fault> {
     for entry in Fields::of(message).each(tag) {
-        let (mut name, mut value) = ("", Scalar::Null);
-        for field in Fields::of(entry?) {
-            let field = field?;
-            match field.tag {
-                ENTRY_KEY => name = field.text()?,
-                ENTRY_VALUE => {
-                    for kind in Fields::of(field.bytes()?) {
-                        value = choose(&kind?, value)?;
-                    }
-                }
-                _ => {}
-            }
-        }
+        let (name, value) = map_entry(entry?, Scalar::Null, choose)?;
         take.field(name, value);
     }
     Ok(())

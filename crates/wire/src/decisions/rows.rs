@@ -26,8 +26,9 @@ pub(super) fn read(
 const KEYS: &str = "input, rows, explain, timings";
 const ROW_KEYS: &str = "id, input";
 const ROW_KEYS_WITH_WAYS: &str = "id, input, as";
-/// Maximum unknown keys named in an error.
+/// Maximum unknown keys named in an error, and their maximum length.
 const NAMED_MAX: usize = 8;
+const NAME_BYTES_MAX: usize = 64;
 
 #[derive(Deserialize)]
 #[serde(transparent)]
@@ -112,16 +113,10 @@ impl<'t> Unknown<'t> {
         if self.0.is_empty() {
             return Ok(());
         }
-        let names: Vec<_> = self.0.iter().map(|key| format!("'{}'", short(key))).collect();
+        let short = |key: &Cow<'_, str>| format!("'{}'", &key[..key.floor_char_boundary(NAME_BYTES_MAX)]);
+        let names: Vec<_> = self.0.iter().map(short).collect();
         Err(E::custom(format_args!("{what} has no key {}; its keys are {known}", names.join(", "))))
     }
-}
-
-/// A recognisable prefix of a name.
-pub(super) fn short(name: &str) -> &str {
-    const BYTES_MAX: usize = 64;
-    let end = (0..=BYTES_MAX.min(name.len())).rev().find(|&at| name.is_char_boundary(at)).unwrap_or(0);
-    &name[..end]
 }
 
 /// `true` or `false`.

@@ -127,8 +127,8 @@ impl<'t> Envelope<'t> {
     ) -> Result<Envelope<'t>, Unread> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         let mut refused = None;
-        let seed = EnvelopeSeed { limits, parts, refused: &mut refused };
-        let envelope = seed.deserialize(&mut deserializer);
+        let visitor = EnvelopeVisitor { max: limits.tensors_max, parts, refused: &mut refused };
+        let envelope = deserializer.deserialize_map(visitor);
         match (refused, envelope) {
             (Some(fault), _) => Err(Unread::Part(fault)),
             (None, Err(error)) => Err(Unread::Json(error)),
@@ -138,21 +138,14 @@ impl<'t> Envelope<'t> {
 }
 
 /// Serde only carries its own errors, so a part's fault waits in `refused`.
-struct EnvelopeSeed<'s, P> {
-    limits: &'s RequestLimits,
+struct EnvelopeVisitor<'s, P> {
+    /// Maximum inputs, and maximum outputs.
+    max: usize,
     parts: &'s mut P,
     refused: &'s mut Option<Fault>,
 }
 
-impl<'t, P: Parts<'t>> DeserializeSeed<'t> for EnvelopeSeed<'_, P> {
-    type Value = Envelope<'t>;
-
-    fn deserialize<D: Deserializer<'t>>(self, deserializer: D) -> Result<Envelope<'t>, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'t, P: Parts<'t>> Visitor<'t> for EnvelopeSeed<'_, P> {
+impl<'t, P: Parts<'t>> Visitor<'t> for EnvelopeVisitor<'_, P> {
     type Value = Envelope<'t>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -160,7 +153,7 @@ impl<'t, P: Parts<'t>> Visitor<'t> for EnvelopeSeed<'_, P> {
     }
 
     fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<Envelope<'t>, A::Error> {
-        let EnvelopeSeed { limits, parts, refused } = self;
+        let EnvelopeVisitor { max, parts, refused } = self;
         let (mut id, mut parameters, mut inputs, mut outputs) = (None, None, None, None);
         while let Some(key) = map.next_key::<Key>()? {
             match key {
@@ -169,11 +162,13 @@ impl<'t, P: Parts<'t>> Visitor<'t> for EnvelopeSeed<'_, P> {
                     once("parameters", &mut parameters, map.next_value::<Option<RequestParameters<'t>>>()?)?;
                 }
                 Key::Inputs => {
-                    let list = List::new("inputs", limits, refused, |input| parts.input(input));
+                    let take = |input| parts.input(input);
+                    let list = List { what: "inputs", max, refused, take, items: PhantomData };
                     once("inputs", &mut inputs, map.next_value_seed(list)?)?;
                 }
                 Key::Outputs => {
-                    let list = List::new("outputs", limits, refused, |output| parts.output(output));
+                    let take = |output| parts.output(output);
+                    let list = List { what: "outputs", max, refused, take, items: PhantomData };
                     once("outputs", &mut outputs, map.next_value_seed(list)?)?;
                 }
                 Key::Other => {
@@ -193,23 +188,12 @@ fn once<T, E: Error>(key: &'static str, slot: &mut Option<T>, value: T) -> Resul
 }
 
 /// A list whose items are passed on one by one. It stops at its limit.
-struct List<'s, T, F> {
+struct List<'s, T, F: FnMut(T) -> Result<(), Fault>> {
     what: &'static str,
     max: usize,
     refused: &'s mut Option<Fault>,
     take: F,
     items: PhantomData<T>,
-}
-
-impl<'s, T, F: FnMut(T) -> Result<(), Fault>> List<'s, T, F> {
-    fn new(
-        what: &'static str,
-        limits: &RequestLimits,
-        refused: &'s mut Option<Fault>,
-        take: F,
-    ) -> List<'s, T, F> {
-        List { what, max: limits.tensors_max, refused, take, items: PhantomData }
-    }
 }
 
 impl<'t, T: Deserialize<'t>, F: FnMut(T) -> Result<(), Fault>> DeserializeSeed<'t> for List<'_, T, F> {

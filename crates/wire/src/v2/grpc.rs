@@ -74,10 +74,7 @@ impl Dialect for GrpcDialect {
 
     fn answer(&self, answer: &Answer<'_>, out: &mut BytesMut) -> Result<GrpcReply, Fault> {
         shared::write_outputs(answer)?;
-        if let Err(fault) = infer_response::write(answer, out) {
-            out.clear();
-            return Err(fault);
-        }
+        infer_response::write(answer, out).inspect_err(|_| out.clear())?;
         Ok(GrpcReply::Frame(out.split().freeze()))
     }
 

@@ -117,23 +117,15 @@ impl Dialect for HttpDialect {
     fn answer(&self, answer: &Answer<'_>, out: &mut BytesMut) -> Result<HttpReply, Fault> {
         shared::write_outputs(answer)?;
         out.reserve(JSON_BYTES + raw(answer).map(binary::size).sum::<usize>());
-        if let Err(fault) = json::write_answer(answer, out) {
-            out.clear();
-            return Err(fault);
-        }
+        json::write_answer(answer, out).inspect_err(|_| out.clear())?;
         let json_length = out.len();
         raw(answer).for_each(|data| binary::write(data, out));
         let body = out.split().freeze();
         if raw(answer).next().is_none() {
             return Ok(HttpReply::json(200, body));
         }
-        Ok(HttpReply {
-            status: 200,
-            content_type: "application/octet-stream",
-            header_length: Some(json_length),
-            retry_after_s: None,
-            body,
-        })
+        let content_type = "application/octet-stream";
+        Ok(HttpReply { content_type, header_length: Some(json_length), ..HttpReply::json(200, body) })
     }
 
     fn refuse(&self, fault: &Fault) -> HttpReply {

@@ -6,7 +6,7 @@
 use super::check::{Axes, STRING_BYTES, check_name, check_output, check_tensor_count};
 use super::parameters::{self, Known, Parameter};
 use super::shared::Shared;
-use crate::fields::{Field, Fields, malformed};
+use crate::fields::{Field, Fields, malformed, map_entry};
 use crate::proto::inference::InferTensorContents;
 use crate::regions::Regions;
 use bytes::Bytes;
@@ -31,8 +31,6 @@ const INPUT_PARAMETERS: u32 = 4;
 const INPUT_CONTENTS: u32 = 5;
 const OUTPUT_NAME: u32 = 1;
 const OUTPUT_PARAMETERS: u32 = 2;
-const ENTRY_KEY: u32 = 1;
-const ENTRY_VALUE: u32 = 2;
 const BOOL_PARAM: u32 = 1;
 const INT64_PARAM: u32 = 2;
 const STRING_PARAM: u32 = 3;
@@ -226,20 +224,7 @@ fn text(message: &Bytes, field: &Field<'_>) -> Result<ByteString, Fault> {
 }
 
 fn entry(message: &[u8]) -> Result<(&str, Parameter<'_>), Fault> {
-    let (mut key, mut value) = ("", Parameter::Other);
-    for field in Fields::of(message) {
-        let field = field?;
-        match field.tag {
-            ENTRY_KEY => key = field.text()?,
-            ENTRY_VALUE => {
-                for choice in Fields::of(field.bytes()?) {
-                    value = choose(&choice?, value)?;
-                }
-            }
-            _ => {}
-        }
-    }
-    Ok((key, value))
+    map_entry(message, Parameter::Other, choose)
 }
 
 /// The last field of a oneof counts.

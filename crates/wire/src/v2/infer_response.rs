@@ -1,13 +1,14 @@
 //! Encodes a `ModelInferResponse` with raw contents, in its gRPC frame, straight into a buffer.
 
 use super::binary;
+use crate::fields::{put_length, put_text};
 use crate::frame;
 use crate::proto::inference::InferParameter;
 use crate::proto::inference::infer_parameter::ParameterChoice;
-use bytes::{BufMut, BytesMut};
-use flyball_core::{Answer, Fault, FaultKind, OutputSlot, Stage, Tensor};
+use bytes::BytesMut;
+use flyball_core::{Answer, Fault, OutputSlot, Tensor};
 use prost::Message;
-use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, int64, key_len};
+use prost::encoding::{encoded_len_varint, int64, key_len};
 
 // Field numbers of ModelInferResponse, then of its outputs.
 const MODEL_NAME: u32 = 1;
@@ -46,10 +47,6 @@ pub(super) fn write(answer: &Answer<'_>, out: &mut BytesMut) -> Result<(), Fault
                 binary::write(&tensor.data, out);
             }
         }
-    })
-    .ok_or_else(|| {
-        let text = "the answer is larger than a gRPC message can be";
-        Fault::new(FaultKind::AnswerNotRepresentable, Stage::Respond, text)
     })
 }
 
@@ -108,16 +105,4 @@ fn field_size(tag: u32, length: usize) -> usize {
 /// Omits an empty text.
 fn text_size(tag: u32, text: &str) -> usize {
     if text.is_empty() { 0 } else { field_size(tag, text.len()) }
-}
-
-fn put_text(tag: u32, text: &str, out: &mut BytesMut) {
-    if !text.is_empty() {
-        put_length(tag, text.len(), out);
-        out.put_slice(text.as_bytes());
-    }
-}
-
-fn put_length(tag: u32, length: usize, out: &mut BytesMut) {
-    encode_key(tag, WireType::LengthDelimited, out);
-    encode_varint(length as u64, out);
 }

@@ -81,7 +81,7 @@ fn text_size(text: &str) -> usize {
 }
 
 /// `{"error": text}`, the body of every error.
-pub(crate) fn error_body(text: &str) -> Bytes {
+pub fn error_body(text: &str) -> Bytes {
     let mut out = BytesMut::with_capacity(text.len() + 16);
     out.extend_from_slice(b"{\"error\":");
     if write_value(text, &mut out).is_err() {

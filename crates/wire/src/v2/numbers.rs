@@ -4,6 +4,7 @@
 //! trust a count, and never panic.
 
 use super::check::{Budget, Described};
+use crate::regions::shortened;
 use flyball_core::{DataType, Fault, TensorData};
 
 pub(super) fn read(tensor: &Described, text: &str, budget: &mut Budget) -> Result<TensorData, Fault> {
@@ -85,15 +86,8 @@ fn integer<T: TryFrom<i64> + TryFrom<u64>>(token: &str) -> Option<T> {
 }
 
 fn wrong_element(tensor: &Described, place: usize, token: &str) -> Fault {
-    let mut is: String = token.chars().take(40).collect();
-    if is.len() < token.len() {
-        is.push('…');
-    }
-    tensor.invalid(format_args!(
-        "element {place} is {is}; {} takes {}",
-        tensor.datatype.name(),
-        allowed(tensor.datatype)
-    ))
+    let (is, datatype) = (shortened(token, 40), tensor.datatype);
+    tensor.invalid(format_args!("element {place} is {is}; {} takes {}", datatype.name(), allowed(datatype)))
 }
 
 /// The allowed elements of this type, in words.

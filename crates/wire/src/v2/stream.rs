@@ -3,15 +3,14 @@
 //! The wrapper may contain an error instead. Knows one request; the transport owns the stream.
 
 use super::grpc::{GrpcDialect, GrpcReply};
-use crate::fields::Fields;
+use crate::fields::{Fields, put_length};
 use crate::frame;
 use crate::proto::inference::infer_parameter::ParameterChoice;
 use crate::proto::inference::{InferParameter, ModelInferResponse, ModelStreamInferResponse};
 use bytes::{BufMut, Bytes, BytesMut};
 use bytestring::ByteString;
-use flyball_core::{Answer, Dialect, Fault, FaultKind, InferRequest, ModelRef, RequestLimits, Stage, Tensor};
+use flyball_core::{Answer, Dialect, Fault, InferRequest, ModelRef, RequestLimits, Tensor};
 use prost::Message;
-use prost::encoding::{WireType, encode_key, encode_varint};
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::LazyLock;
@@ -95,17 +94,12 @@ impl Dialect for StreamDialect {
         // Fields may come in any order, so the flag follows what was written without it.
         let length = unary.len() + FINAL_FLAG.len();
         out.reserve(frame::HEAD_BYTES + 2 * KEY_BYTES_MAX + length);
-        let framed = frame::write(out, |out| {
-            encode_key(INFER_RESPONSE, WireType::LengthDelimited, out);
-            encode_varint(length as u64, out);
+        frame::write(out, |out| {
+            put_length(INFER_RESPONSE, length, out);
             out.put_slice(&unary);
             out.put_slice(&FINAL_FLAG);
-        });
-        if framed.is_none() {
-            out.clear();
-            let text = "the response is larger than a gRPC message can be";
-            return Err(Fault::new(FaultKind::AnswerNotRepresentable, Stage::Respond, text));
-        }
+        })
+        .inspect_err(|_| out.clear())?;
         Ok(StreamReply::Answer(out.split().freeze()))
     }
 

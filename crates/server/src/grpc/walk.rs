@@ -1,47 +1,78 @@
-//! `ModelInfer`: the head's part in a call, then the walk.
+//! `ModelInfer` and `Decide`: the head of the call, then the walk.
 
 use super::{encoding, framed, refused};
-use crate::body;
 use crate::callers::Visit;
+use crate::http::idempotency_key;
 use crate::lane_thread::LaneContext;
 use crate::reply::Reply;
 use ::http::{HeaderMap, Request};
+use bytestring::ByteString;
 use flyball_core::{Fault, Nanos, Protocol};
-use flyball_plane::{Arrival, Inference, Walk, serve};
+use flyball_plane::{Arrival, DecisionRequest, Inference, Walk, serve};
 use flyball_telemetry::LaneSink;
 use flyball_wire::coding::Coding;
-use flyball_wire::{GrpcDialect, GrpcReply, frame};
+use flyball_wire::{GrpcDecision, GrpcDialect, GrpcReply, frame};
 use hyper::body::Incoming;
 use std::time::Duration;
 
-/// An inference call whose head has been read, and which is counted from here on.
-pub(crate) struct Infer {
+/// A call whose head has been read; counted from here on.
+pub(crate) struct WalkCall {
     walk: Walk<LaneSink>,
     visit: Visit,
-    head: Result<(Option<Nanos>, Coding), Fault>,
+    /// `Decide`, else `ModelInfer`.
+    decides: bool,
+    head: Result<Head, Fault>,
     body: Incoming,
 }
 
-impl Infer {
-    pub(super) fn begin(context: &LaneContext, mut visit: Visit, request: Request<Incoming>) -> Infer {
-        let walk = context.begin_walk(Protocol::Grpc, &mut visit, request.headers(), Duration::ZERO);
+#[derive(Default)]
+struct Head {
+    deadline: Option<Nanos>,
+    coding: Coding,
+    /// Only for decisions.
+    idempotency_key: Option<ByteString>,
+}
+
+impl WalkCall {
+    pub(super) fn begin(
+        context: &LaneContext,
+        mut visit: Visit,
+        decides: bool,
+        request: Request<Incoming>,
+    ) -> WalkCall {
         let headers = request.headers();
-        let deadline = timeout(headers).map(|timeout| walk.after(timeout));
-        let head = deadline.and_then(|deadline| Ok((deadline, encoding::of(headers)?)));
-        Infer { walk, visit, head, body: request.into_body() }
+        let walk = context.begin_walk(Protocol::Grpc, &mut visit, headers, Duration::ZERO);
+        let head = timeout(headers).and_then(|timeout| {
+            let coding = encoding::of(headers)?;
+            let idempotency_key = if decides { idempotency_key(headers)? } else { None };
+            Ok(Head { deadline: walk.after(timeout), coding, idempotency_key })
+        });
+        WalkCall { walk, visit, decides, head, body: request.into_body() }
     }
 
-    pub(super) async fn finish(self, context: &LaneContext) -> Reply {
-        let deadline = self.head.as_ref().map_or(None, |&(deadline, _)| deadline);
+    pub(super) async fn finish(mut self, context: &LaneContext) -> Reply {
+        let head = self.head.as_mut().map(std::mem::take).unwrap_or_default();
         let (config, part) = (&context.shared.config, context.shared.bodies.part());
-        let (_in_flight, standing) = self.visit.split();
+        let (_in_flight, admitted) = self.visit.split();
+        let decision = GrpcDecision::new(head.idempotency_key);
         let body = async {
-            let body = body::read_from(standing, self.body, true, config, &part).await?;
-            let (_, coding) = self.head?;
-            encoding::opened(frame::unary(&body)?, coding, config.body_bytes_max, &part).await
+            let body = part.read(admitted, self.body, true).await?;
+            self.head?;
+            let framed = frame::unary(&body)?;
+            let message = encoding::opened(framed, head.coding, config.body_bytes_max, &part).await?;
+            if self.decides {
+                decision.named(&message)?;
+            }
+            Ok(message)
         };
-        let dialect = GrpcDialect { regions: context.shared.regions.clone() };
-        match serve(&context.lane, &Inference(&dialect), Arrival { walk: self.walk, body, deadline }).await {
+        let arrival = Arrival { walk: self.walk, body, deadline: head.deadline };
+        let reply = if self.decides {
+            serve(&context.lane, &DecisionRequest(&decision), arrival).await
+        } else {
+            let dialect = GrpcDialect { regions: context.shared.regions.clone() };
+            serve(&context.lane, &Inference(&dialect), arrival).await
+        };
+        match reply {
             GrpcReply::Frame(frame) => framed(Some(frame)),
             status => refused(&status),
         }

@@ -1,8 +1,8 @@
-//! Erasures and legal holds: they read the whole log, so each runs on a thread of its own, one at a time.
+//! Erasures and legal holds. Each reads the whole log, so it runs on its own thread, one at a time.
 //!
-//! The journal knows what is recorded, features know what they keep; access is checked here.
+//! The journal and features do the work; this module checks rights.
 
-use crate::journal::{Rights, demand, nothing_kept, unix_ns};
+use crate::journal::{Rights, demand, nothing_kept, unix_ns, unkept, unrecorded};
 use crate::lane_thread::LaneContext;
 use crate::shared::Shared;
 use flyball_core::{Fault, FaultKind, Stage, Verb};
@@ -16,18 +16,18 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 const TRY_AGAIN: Duration = Duration::from_secs(1);
-/// Further keys of features in one erasure.
+/// Maximum further feature keys in one erasure.
 const KEYS_MAX: usize = 64;
 
-/// The thread of the job that is running.
+/// The thread of the running job.
 #[derive(Default)]
-pub(crate) struct LedgerJob {
+pub(crate) struct LegalJob {
     busy: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl LedgerJob {
-    /// At the end of a server, before the journal is closed.
+impl LegalJob {
+    /// Called at shutdown, before the journal is closed.
     pub(crate) fn join(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if thread.is_some_and(|thread| thread.join().is_err()) {
@@ -36,34 +36,34 @@ impl LedgerJob {
     }
 }
 
-/// Runs `work` on a thread of its own, and waits for its result.
+/// Runs `work` on its own thread and waits for the result.
 async fn alone<T: Send + 'static>(
     shared: &Arc<Shared>,
     work: impl FnOnce(&Shared, &Journal) -> Result<T, Fault> + Send + 'static,
 ) -> Result<T, Fault> {
     let journal = Arc::clone(shared.journal.as_ref().ok_or_else(nothing_kept)?);
-    if shared.ledger.busy.swap(true, Ordering::AcqRel) {
+    if shared.legal.busy.swap(true, Ordering::AcqRel) {
         let text = "another erasure or hold is being recorded; try again shortly";
         return Err(Fault::new(FaultKind::InFlightFull, Stage::Admit, text).retry_after(TRY_AGAIN));
     }
-    // The previous job has answered, so its thread is about to end.
-    shared.ledger.join();
-    let (asker, answer) = oneshot::channel();
+    // The previous job has responded, so its thread is about to end.
+    shared.legal.join();
+    let (sender, answer) = oneshot::channel();
     let theirs = Arc::clone(shared);
-    let started = thread::Builder::new().name("fb-ledger".into()).spawn(move || {
-        // However it ends, the next may come before this one's answer is read.
+    let started = thread::Builder::new().name("legal".into()).spawn(move || {
+        // Released before the response is sent, and after a panic: the next job may then start.
         let busy = Busy(Arc::clone(&theirs));
         let done = work(&theirs, &journal);
         drop(busy);
-        let _ = asker.send(done);
+        let _ = sender.send(done);
     });
     match started {
         Ok(thread) => {
-            *shared.ledger.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+            *shared.legal.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
         }
         Err(error) => {
-            shared.ledger.busy.store(false, Ordering::Release);
-            return Err(unrecorded(&format!("no thread could be started: {error}")));
+            shared.legal.busy.store(false, Ordering::Release);
+            return Err(unrecorded(format!("no thread could be started: {error}")));
         }
     }
     answer.await.unwrap_or_else(|_panicked| {
@@ -75,7 +75,7 @@ struct Busy(Arc<Shared>);
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.ledger.busy.store(false, Ordering::Release);
+        self.0.legal.busy.store(false, Ordering::Release);
     }
 }
 
@@ -159,17 +159,13 @@ fn fault(error: LegalError) -> Fault {
         LegalError::Held(_) | LegalError::InForce(_) => FaultKind::Held,
         LegalError::Annotation(_) => FaultKind::MalformedRequest,
         LegalError::Journal(JournalError::Unavailable(why)) => {
-            return unrecorded(&format!("it could not be recorded: {}; try again", why.label()));
+            return unkept(*why);
         }
-        // Paths of the server are for its own log.
+        // The server's paths belong only in its own log.
         LegalError::Log(_) | LegalError::Journal(_) | LegalError::Elsewhere(_) => {
             tracing::error!(%error, "an erasure or a hold was not recorded");
             return unrecorded("it could not be recorded; the server's log says why");
         }
     };
     Fault::new(kind, Stage::Record, error.to_string())
-}
-
-fn unrecorded(text: &str) -> Fault {
-    Fault::new(FaultKind::RecordFailed, Stage::Record, text.to_owned()).retry_after(TRY_AGAIN)
 }
