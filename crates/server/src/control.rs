@@ -157,7 +157,7 @@ fn leaving() -> Fault {
 }
 
 fn unknown(model: &str) -> Fault {
-    Fault::new(FaultKind::ModelNotFound, Stage::Route, format!("model '{model}' is not here"))
+    Fault::new(FaultKind::ModelNotFound, Stage::Route, format!("unknown model '{model}'"))
 }
 
 /// The thread that carries orders out until the server is gone.

@@ -48,19 +48,25 @@ fn visible<'r, M>(
     access: &Access,
     name: &str,
 ) -> Result<&'r Arc<Deployment<M>>, Fault> {
+    look_up(routes, access, name, ("model", FaultKind::ModelNotFound), |_| true)
+}
+
+/// A deployment that the caller may see. `of` selects those that an error names instead.
+fn look_up<'r, M>(
+    routes: &'r Routes<M>,
+    access: &Access,
+    name: &str,
+    (what, unknown): (&str, FaultKind),
+    of: impl Fn(&Deployment<M>) -> bool,
+) -> Result<&'r Arc<Deployment<M>>, Fault> {
+    let fault = |kind, text: String| Err(Fault::new(kind, Stage::Route, text));
     let seen = access.sees(name);
-    if let Some(deployment) = routes.get(name).filter(|_| seen) {
-        return Ok(deployment);
-    }
-    match routes.not_ready(name).filter(|_| seen) {
-        Some(reason) => {
-            let text = format!("model '{name}' is not served: {reason}");
-            Err(Fault::new(FaultKind::ModelNotReady, Stage::Route, text))
+    match (routes.get(name).filter(|_| seen), routes.not_ready(name).filter(|_| seen)) {
+        (Some(deployment), _) => Ok(deployment),
+        (None, Some(reason)) => {
+            fault(FaultKind::ModelNotReady, format!("{what} '{name}' is not served: {reason}"))
         }
-        None => {
-            let text = format!("model '{name}' is not here{}", others(routes, access, |_| true));
-            Err(Fault::new(FaultKind::ModelNotFound, Stage::Route, text))
-        }
+        (None, None) => fault(unknown, format!("unknown {what} '{name}'{}", others(routes, access, of))),
     }
 }
 
@@ -122,24 +128,13 @@ pub(crate) fn decision_target<M>(
 
 /// The decision of that name, where the caller may see it.
 pub fn find_decision<M>(routes: &Routes<M>, access: &Access, name: &str) -> Result<Arc<Decision<M>>, Fault> {
-    let fault = |kind, text: String| Err(Fault::new(kind, Stage::Route, text));
-    let seen = access.sees(name);
-    match (routes.get(name).filter(|_| seen), routes.not_ready(name).filter(|_| seen)) {
-        (Some(deployment), _) => match &deployment.decision {
-            Some(decision) => Ok(Arc::clone(decision)),
-            None => fault(
-                FaultKind::DecisionNotFound,
-                format!("'{name}' is a model without a decision; ask it by /v2/models/{name}/infer"),
-            ),
-        },
-        (None, Some(reason)) => {
-            fault(FaultKind::ModelNotReady, format!("decision '{name}' is not served: {reason}"))
-        }
-        (None, None) => {
-            let others = others(routes, access, |deployment| deployment.decision.is_some());
-            fault(FaultKind::DecisionNotFound, format!("decision '{name}' is not here{others}"))
-        }
-    }
+    let unknown = FaultKind::DecisionNotFound;
+    let decides = |deployment: &Deployment<M>| deployment.decision.is_some();
+    let deployment = look_up(routes, access, name, ("decision", unknown), decides)?;
+    deployment.decision.clone().ok_or_else(|| {
+        let text = format!("'{name}' is a model without a decision; ask it by /v2/models/{name}/infer");
+        Fault::new(unknown, Stage::Route, text)
+    })
 }
 
 impl<S: Sink> DecisionWalk<'_, S> {
