@@ -71,8 +71,8 @@ fn shown(specs: &[TensorSpec]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::model;
     use flyball_core::snapshot::Document;
+    use flyball_plane::testing::{AddOne, Made};
     use serde_json::{Value as Json, json};
 
     fn version(number: &str) -> Json {
@@ -94,6 +94,7 @@ mod tests {
     }
 
     fn models() -> Vec<Arc<Model<()>>> {
+        let model = |version| Made::usual().version(version, |_place| Box::new(AddOne::default()));
         vec![model("1"), model("2")]
     }
 

@@ -8,8 +8,6 @@ mod candidate;
 mod fingerprint;
 mod reaper;
 mod states;
-#[cfg(test)]
-mod testing;
 mod trust_gate;
 mod warm_pool;
 

@@ -90,7 +90,7 @@ fn survey<M: Send + Sync + 'static>(
 /// may behave randomly.
 fn survey_one<M: Send + Sync + 'static>(Survey(surveyor, model): Survey<M>, leaving: Arc<AtomicBool>) {
     let Some(name) = model.upgrade().map(|model| Arc::clone(&model.name)) else { return };
-    let stopper = surveyor.stopper();
+    let stop = surveyor.stopper();
     let (done, ended) = sync_channel(1);
     let begin = move || {
         let removed = || leaving.load(Ordering::Relaxed) || model.strong_count() == 0;
@@ -106,7 +106,7 @@ fn survey_one<M: Send + Sync + 'static>(Survey(surveyor, model): Survey<M>, leav
             model = &*name,
             "timing the model did not end in time; its latency table stays as it is"
         );
-        stopper.stop();
+        stop();
     }
 }
 

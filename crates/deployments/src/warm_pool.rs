@@ -86,15 +86,15 @@ impl<M> WarmPool<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing;
     use flyball_core::Digest;
+    use flyball_plane::testing::Made;
 
     fn warm(pool: &WarmPool<()>, name: &str) -> Vec<Digest> {
         pool.warm.get(name).into_iter().flatten().map(|deployment| deployment.digest).collect()
     }
 
     fn deployment(name: &str, document: &str) -> Arc<Deployment<()>> {
-        testing::deployment(name, Digest::of(document.as_bytes()))
+        Arc::new(Made::usual().deployment(name, Digest::of(document.as_bytes())))
     }
 
     fn entry(name: &str, document: &str) -> IndexEntry {

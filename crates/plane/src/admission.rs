@@ -7,16 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Debug)]
 pub struct Gate {
     inside: AtomicUsize,
-    inside_max: usize,
+    pub(crate) inside_max: usize,
 }
 
 impl Gate {
     pub fn new(inside_max: usize) -> Arc<Gate> {
         Arc::new(Gate { inside: AtomicUsize::new(0), inside_max })
-    }
-
-    pub(crate) fn inside_max(&self) -> usize {
-        self.inside_max
     }
 
     /// Whether at least half of the slots are free.

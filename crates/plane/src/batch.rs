@@ -180,7 +180,7 @@ pub(crate) fn settle<S: Sink>(
     run: Run,
 ) {
     lane.socket_cost.ran(run.took);
-    lane.schedule.borrow_mut().charge(model.key(), run.took);
+    lane.schedule.borrow_mut().charge(model.key, run.took);
     learn(model, run.rows * run.scale, run.took, result.as_ref().err(), run.ended);
     match result {
         Ok(()) => parts::reply(lane, batch, run.rows, run.began, run.ended),
@@ -279,17 +279,17 @@ fn run_on<S: Sink>(
     batch: &[Job<S::Model>],
     run_max: Duration,
 ) -> Option<Result<(), RunError>> {
-    let (runner, watched) = match model.moved() {
-        None => (&home.runner, &home.watched),
-        Some(hosted) if lane.id == lane.plane.spare() => (&hosted.runner, &hosted.watched),
+    let session = match model.moved() {
+        None => &home.session,
+        Some(hosted) if lane.id == lane.plane.spare() => hosted,
         Some(_) => return None,
     };
-    let mut runner = match runner.try_lock() {
+    let mut runner = match session.runner.try_lock() {
         Ok(runner) => runner,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         // Sockets are not held back for another lane's run; a compute lane has the time.
         Err(TryLockError::WouldBlock) if lane.has_sockets() => return None,
-        Err(TryLockError::WouldBlock) => runner.lock().unwrap_or_else(PoisonError::into_inner),
+        Err(TryLockError::WouldBlock) => session.runner.lock().unwrap_or_else(PoisonError::into_inner),
     };
     runner.clear();
     batch.iter().for_each(|job| runner.add(&job.inputs));
@@ -297,7 +297,7 @@ fn run_on<S: Sink>(
         return Some(Err(error));
     }
     // Its time begins here: a compute lane may have waited for the session.
-    lane.plane.runs.begin(lane.id, &model.name, watched, lane.now().after(run_max));
+    lane.plane.runs.begin(lane.id, &model.name, &session.watched, lane.now().after(run_max));
     let ran = runner.run(&mut lane.outputs.borrow_mut());
     // What large inputs took is not kept until the next batch.
     runner.clear();

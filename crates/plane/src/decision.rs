@@ -31,9 +31,8 @@ pub struct Decision<M> {
     /// What its callers send, and what they may get: from mild to severe.
     pub input: Vec<FieldDocument>,
     pub outcomes: Vec<Arc<str>>,
-    /// By variant, the models that decide; and none, for rows that the rules decide alone.
+    /// By variant, the models that decide.
     pub(crate) decided_by: Vec<Arc<[DecidedBy]>>,
-    pub(crate) nobody: Arc<[DecidedBy]>,
     /// By their places in the program.
     pub(crate) sources: Vec<Source>,
     /// By feature; none for what is no window.

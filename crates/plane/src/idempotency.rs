@@ -112,12 +112,9 @@ impl Answers {
                 State::Failed { counted: before } => counted = *before,
             }
         }
-        let before = shard.begin(&key, body, now);
-        let cleared = shard.clear(now, bounds, CLEARED_MAX);
-        drop(shard);
-        self.count_evicted(&cleared, now, bounds);
-        // Dropping many rows takes a while: not under the lock.
-        drop((before, cleared));
+        // Dropped after the lock: many rows take a while.
+        let _before = shard.begin(&key, body, now);
+        self.evict(shard, now, bounds, CLEARED_MAX);
         Known::First(KeyClaim { answers: Arc::clone(self), key, bounds, counted, settled: false })
     }
 
@@ -148,7 +145,10 @@ impl Answers {
         })
     }
 
-    fn count_evicted(&self, cleared: &[Entry], now: Nanos, bounds: IdempotencyDocument) {
+    /// Evicts old answers, counts those evicted early, and drops them after the lock.
+    fn evict(&self, mut shard: MutexGuard<'_, Shard>, now: Nanos, bounds: IdempotencyDocument, most: usize) {
+        let cleared = shard.clear(now, bounds, most);
+        drop(shard);
         let early = cleared.iter().filter(|entry| entry.holds(now, bounds)).count();
         if early > 0 {
             self.evicted.fetch_add(early as u64, Relaxed);
@@ -253,11 +253,8 @@ impl KeyClaim {
         // Each eviction frees at least one row: this many make room for the answer.
         let most = state.rows().max(CLEARED_MAX);
         let mut shard = self.answers.shard(&self.key);
-        let before = shard.settle(&self.key, state);
-        let cleared = shard.clear(now, self.bounds, most);
-        drop(shard);
-        self.answers.count_evicted(&cleared, now, self.bounds);
-        drop((before, cleared));
+        let _before = shard.settle(&self.key, state);
+        self.answers.evict(shard, now, self.bounds, most);
     }
 }
 
@@ -265,8 +262,7 @@ impl Drop for KeyClaim {
     fn drop(&mut self) {
         if !self.settled {
             let failed = State::Failed { counted: self.counted };
-            let before = self.answers.shard(&self.key).settle(&self.key, failed);
-            drop(before);
+            let _before = self.answers.shard(&self.key).settle(&self.key, failed);
         }
     }
 }

@@ -2,11 +2,13 @@
 
 use crate::admission::Permit;
 use crate::backlog::Booking;
-use crate::batch::Ran;
+use crate::batch::{Ran, rows};
 use crate::loaded::Model;
 use crate::reply::Promise;
 use crate::schedule::{BatchWait, ModelKey, Queued};
+use crate::share;
 use crate::stages::admit::broken;
+use crate::stages::queue::RunTicket;
 use flyball_core::{Fault, FaultKind, Nanos, Priority, Stage, Tensor};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +35,33 @@ pub(crate) struct Job<M> {
 }
 
 impl<M> Job<M> {
+    pub(crate) fn new(
+        model: &Arc<Model<M>>,
+        inputs: Vec<Tensor>,
+        ticket: RunTicket,
+        promise: Promise,
+        came: Nanos,
+    ) -> Job<M> {
+        let RunTicket { permit, priority, deadline, .. } = ticket;
+        let rows = rows(&inputs);
+        let scale = model.scale(&inputs, rows);
+        Job {
+            cost_ns: share::cost_ns(model, rows * scale),
+            model: Arc::clone(model),
+            inputs,
+            rows,
+            scale,
+            priority,
+            deadline,
+            came,
+            booking: None,
+            moved: false,
+            alone: false,
+            permit,
+            promise,
+        }
+    }
+
     /// Answers the caller, if it is still there.
     pub(crate) fn answer(self, result: Result<Ran, Fault>) {
         self.promise.answer(result.map(|ran| (ran, self.permit)));
@@ -52,7 +81,7 @@ impl<M> Job<M> {
 
 impl<M> Queued for Job<M> {
     fn model(&self) -> ModelKey {
-        self.model.key()
+        self.model.key
     }
 
     fn share(&self) -> u32 {

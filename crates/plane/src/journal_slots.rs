@@ -26,10 +26,12 @@ pub(crate) struct JournalSlots<'a, S: Sink> {
     lane: &'a Lane<S>,
     decision: &'a Decision<S::Model>,
     reserved: usize,
-    unavailable: Option<Unavailable>,
+    /// Why the last attempt to reserve failed.
+    pub(crate) unavailable: Option<Unavailable>,
     /// Decisions that were handed to the journal and are not yet answered.
     offered: Vec<Offered>,
-    counted: bool,
+    /// Whether the request's decisions have been counted.
+    pub(crate) counted: bool,
 }
 
 impl<'a, S: Sink> JournalSlots<'a, S> {
@@ -42,15 +44,6 @@ impl<'a, S: Sink> JournalSlots<'a, S> {
         JournalSlots { lane, decision, reserved: 0, unavailable: None, offered, counted: false }
     }
 
-    pub(crate) fn recorder(&self) -> Option<&'a dyn LaneRecorder> {
-        self.lane.services.recorder.as_deref()
-    }
-
-    /// Why the last attempt to reserve failed.
-    pub(crate) fn unavailable(&self) -> Option<Unavailable> {
-        self.unavailable
-    }
-
     /// Reserves up to this many in all.
     pub(crate) fn reserve(&mut self, slots: usize) -> Result<(), Unavailable> {
         let more = slots.saturating_sub(self.reserved);
@@ -59,7 +52,7 @@ impl<'a, S: Sink> JournalSlots<'a, S> {
             self.unavailable = None;
             return Ok(());
         }
-        let reserved = self.recorder().map_or(Ok(()), |recorder| recorder.reserve(more));
+        let reserved = self.lane.recorder().map_or(Ok(()), |recorder| recorder.reserve(more));
         self.unavailable = reserved.err();
         reserved.map(|()| self.reserved += more)
     }
@@ -117,15 +110,10 @@ impl<'a, S: Sink> JournalSlots<'a, S> {
 
     /// Tells the journal that nobody waits for these; it counts those that get lost.
     pub(crate) fn orphan(&self, offered: &[Offered]) {
-        let Some(recorder) = self.recorder() else { return };
+        let Some(recorder) = self.lane.recorder() else { return };
         for ticket in offered.iter().filter_map(|offered| offered.ticket) {
             recorder.orphan(ticket);
         }
-    }
-
-    /// The request's decisions have been counted.
-    pub(crate) fn counted(&mut self) {
-        self.counted = true;
     }
 
     /// The answer is written. Returns the memory.
@@ -135,15 +123,13 @@ impl<'a, S: Sink> JournalSlots<'a, S> {
     }
 
     fn undelivered(&mut self, offered: &[Offered]) {
-        let Some(recorder) = self.recorder().filter(|_| !offered.is_empty()) else { return };
+        let Some(recorder) = self.lane.recorder().filter(|_| !offered.is_empty()) else { return };
         if self.reserve(offered.len().max(self.reserved)).is_err() {
             return;
         }
         for Offered { id, .. } in offered {
-            self.offer(
-                recorder,
-                record_codec::undelivered(recorder, *id, self.lane.plane.services.wall.now_ns()),
-            );
+            let now_ns = self.lane.plane.services.wall.now_ns();
+            self.offer(recorder, record_codec::undelivered(recorder, *id, now_ns));
         }
     }
 }
@@ -156,7 +142,7 @@ impl<S: Sink> Drop for JournalSlots<'_, S> {
         }
         self.orphan(&undelivered);
         self.undelivered(&undelivered);
-        if let Some(recorder) = self.recorder().filter(|_| self.reserved > 0) {
+        if let Some(recorder) = self.lane.recorder().filter(|_| self.reserved > 0) {
             recorder.release(self.reserved);
         }
     }

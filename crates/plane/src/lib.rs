@@ -18,7 +18,6 @@ mod inference;
 mod job;
 mod journal_slots;
 mod lane;
-mod lane_random;
 mod lane_services;
 mod loaded;
 mod out;
@@ -40,8 +39,8 @@ mod share;
 #[cfg(test)]
 mod simulation;
 mod tensor_record;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod stages {
     pub(crate) mod admit;
     pub(crate) mod features;

@@ -7,7 +7,7 @@ use crate::breaker::Breaker;
 use crate::schedule::{BatchWait, ModelKey};
 use crate::service::{Conduct, Service};
 use flyball_core::{Digest, InferRequest, Tensor, snapshot};
-use flyball_engine::{Batching, HostedModel, LatencyTable, RunError, Runner, Signature};
+use flyball_engine::{Batching, HostedModel, LatencyTable, Run, Runner, Signature, StopRun};
 use serde::{Serialize, Serializer};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,65 +15,24 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Ends the run that is under way, from another thread.
-pub(crate) type StopRun = Arc<dyn Fn() + Send + Sync>;
-
 /// A session as the watchdog sees it.
 pub(crate) struct Watched {
     pub(crate) stop: StopRun,
     pub(crate) conduct: Arc<Conduct>,
 }
 
-/// What runs a joined batch. ONNX Runtime's sessions do; tests put simpler ones in their place.
-pub(crate) trait Run: Send {
-    fn clear(&mut self);
-    fn add(&mut self, inputs: &[Tensor]);
-    /// Before a run, and not part of its time.
-    fn prepare(&mut self) -> Result<(), RunError> {
-        Ok(())
-    }
-    fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError>;
-    fn stopper(&self) -> StopRun;
+/// A session of a model, in this process or in a model host.
+pub(crate) struct Session {
+    /// Contended only while a model moves from one of its two lanes to the other. ONNX Runtime must not run one session
+    /// from two threads.
+    pub(crate) runner: Mutex<Box<dyn Run>>,
+    pub(crate) watched: Arc<Watched>,
 }
 
-impl Run for Runner {
-    fn clear(&mut self) {
-        Runner::clear(self);
-    }
-
-    fn add(&mut self, inputs: &[Tensor]) {
-        Runner::add(self, inputs);
-    }
-
-    fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError> {
-        Runner::run(self, outputs)
-    }
-
-    fn stopper(&self) -> StopRun {
-        let stopper = Runner::stopper(self);
-        Arc::new(move || stopper.stop())
-    }
-}
-
-impl Run for HostedModel {
-    fn clear(&mut self) {
-        HostedModel::clear(self);
-    }
-
-    fn add(&mut self, inputs: &[Tensor]) {
-        HostedModel::add(self, inputs);
-    }
-
-    fn prepare(&mut self) -> Result<(), RunError> {
-        HostedModel::prepare(self)
-    }
-
-    fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError> {
-        HostedModel::run(self, outputs)
-    }
-
-    fn stopper(&self) -> StopRun {
-        HostedModel::stopper(self)
+impl Session {
+    fn new(runner: Box<dyn Run>, conduct: &Arc<Conduct>) -> Session {
+        let watched = Arc::new(Watched { stop: runner.stopper(), conduct: Arc::clone(conduct) });
+        Session { runner: Mutex::new(runner), watched }
     }
 }
 
@@ -197,7 +156,7 @@ pub struct Model<M> {
     pub(crate) breaker: Breaker,
     pub(crate) homes: Vec<Home>,
     /// Where it runs once it was moved; none where this process has no model hosts.
-    pub(crate) hosted: Option<Hosted>,
+    pub(crate) hosted: Option<Session>,
 }
 
 /// What a model is made of, once the engine has loaded it.
@@ -241,21 +200,8 @@ impl<M> Model<M> {
             gate: parts.gate,
             breaker: Breaker::default(),
             homes: parts.runners.into_iter().enumerate().map(home).collect(),
-            hosted: parts.hosted.map(|model| Hosted::new(model, &conduct)),
+            hosted: parts.hosted.map(|model| Session::new(Box::new(model), &conduct)),
         }
-    }
-}
-
-/// A model in a process of its own, and how to end its runs.
-pub(crate) struct Hosted {
-    pub(crate) runner: Mutex<Box<dyn Run>>,
-    pub(crate) watched: Arc<Watched>,
-}
-
-impl Hosted {
-    pub(crate) fn new(runner: impl Run + 'static, conduct: &Arc<Conduct>) -> Hosted {
-        let watched = Arc::new(Watched { stop: runner.stopper(), conduct: Arc::clone(conduct) });
-        Hosted { runner: Mutex::new(Box::new(runner)), watched }
     }
 }
 
@@ -265,19 +211,15 @@ impl Hosted {
 pub(crate) struct Home {
     /// The number of the lane with sockets; the compute lane follows from it.
     pub(crate) place: usize,
-    /// Contended only while a model moves from one of its two lanes to the other. ONNX Runtime must not run one session
-    /// from two threads.
-    pub(crate) runner: Mutex<Box<dyn Run>>,
-    pub(crate) watched: Arc<Watched>,
+    pub(crate) session: Session,
     pub(crate) socket_backlog: Backlog,
     pub(crate) compute_backlog: Backlog,
 }
 
 impl Home {
     pub(crate) fn new(place: usize, runner: Box<dyn Run>, conduct: &Arc<Conduct>) -> Home {
-        let watched = Arc::new(Watched { stop: runner.stopper(), conduct: Arc::clone(conduct) });
         let (socket_backlog, compute_backlog) = (Backlog::new(), Backlog::new());
-        Home { place, runner: Mutex::new(runner), watched, socket_backlog, compute_backlog }
+        Home { place, session: Session::new(runner, conduct), socket_backlog, compute_backlog }
     }
 }
 
@@ -293,16 +235,12 @@ impl<M> Model<M> {
     }
 
     /// Where it runs instead of on lanes; none while it runs there.
-    pub(crate) fn moved(&self) -> Option<&Hosted> {
-        self.hosted.as_ref().filter(|_| self.service.moved())
+    pub(crate) fn moved(&self) -> Option<&Session> {
+        self.hosted.as_ref().filter(|_| self.service.conduct.moved())
     }
 
     pub fn latency(&self) -> &LatencyTable {
         &self.service.table
-    }
-
-    pub(crate) fn key(&self) -> ModelKey {
-        self.key
     }
 
     /// The most rows of one request that run together: as many as may lie in a batch, so that who sends many gets what each

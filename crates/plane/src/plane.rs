@@ -75,6 +75,7 @@ pub struct Plane<M> {
     pub limits: PlaneLimits,
     pub clock: Clock,
     pub services: PlaneServices,
+    /// A thread's CPU time. Simulations replace it, because they must not depend on the machine.
     pub(crate) thread_time: fn() -> Duration,
     pub lanes: Lanes,
     pub(crate) gate: Arc<Gate>,
@@ -98,6 +99,15 @@ struct Peer<M> {
     stretch: AtomicU32,
 }
 
+impl<M> Peer<M> {
+    fn new() -> (Peer<M>, LaneInbox<M>) {
+        let (inbox, receiver) = mpsc::channel(INBOX_JOBS_MAX);
+        let zero = AtomicU64::default;
+        let stretch = AtomicU32::new(UNSTRETCHED);
+        (Peer { inbox, load_ns: zero(), shares: zero(), cpu_ns: zero(), stretch }, LaneInbox(receiver))
+    }
+}
+
 /// The receiving end of a lane's inbox, to be handed to [`crate::Lane::run`].
 pub struct LaneInbox<M>(pub(crate) mpsc::Receiver<Job<M>>);
 
@@ -108,39 +118,22 @@ impl<M> Plane<M> {
         clock: Clock,
         services: PlaneServices,
     ) -> (Arc<Plane<M>>, Vec<LaneInbox<M>>) {
-        Plane::with_thread_time(lanes, limits, clock, services, thread_cpu_time)
-    }
-
-    /// The same with another source of threads' CPU time, for simulations that must not depend on the machine.
-    pub(crate) fn with_thread_time(
-        lanes: Lanes,
-        limits: PlaneLimits,
-        clock: Clock,
-        services: PlaneServices,
-        thread_time: fn() -> Duration,
-    ) -> (Arc<Plane<M>>, Vec<LaneInbox<M>>) {
         let lanes =
             Lanes { sockets: lanes.sockets.max(1), compute: lanes.compute.clamp(1, lanes.sockets.max(1)) };
         let count = lanes.sockets + lanes.compute + 1;
-        let mut peers = Vec::with_capacity(count);
-        let mut inboxes = Vec::with_capacity(count);
-        for _ in 0..count {
-            let (inbox, receiver) = mpsc::channel(INBOX_JOBS_MAX);
-            peers.push(Peer {
-                inbox,
-                load_ns: AtomicU64::new(0),
-                shares: AtomicU64::new(0),
-                cpu_ns: AtomicU64::new(0),
-                stretch: AtomicU32::new(UNSTRETCHED),
-            });
-            inboxes.push(LaneInbox(receiver));
-        }
-        let routes = ArcSwap::from_pointee(Routes::default());
-        let gate = Gate::new(limits.in_flight_max);
-        let runs = Runs::new(count);
-        let pressure = Pressure::default();
-        let plane =
-            Plane { routes, limits, clock, services, thread_time, lanes, gate, runs, pressure, peers };
+        let (peers, inboxes) = (0..count).map(|_| Peer::new()).unzip();
+        let plane = Plane {
+            routes: ArcSwap::from_pointee(Routes::default()),
+            limits,
+            clock,
+            services,
+            thread_time: thread_cpu_time,
+            lanes,
+            gate: Gate::new(limits.in_flight_max),
+            runs: Runs::new(count),
+            pressure: Pressure::default(),
+            peers,
+        };
         (Arc::new(plane), inboxes)
     }
 

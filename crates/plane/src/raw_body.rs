@@ -43,14 +43,11 @@ fn fixed(body: Bytes, shape: &mut Shape, spec: &TensorSpec, size: usize) -> Resu
     }
     let wanted = Tensor::elements(shape).and_then(|elements| elements.checked_mul(size));
     if wanted != Some(body.len()) {
-        let text = format!(
-            "the body has {} bytes, which is not one row of input '{}' ({} {:?})",
-            body.len(),
-            spec.name,
-            spec.datatype.name(),
-            spec.shape
-        );
-        return Err(refused(text));
+        let (bytes, TensorSpec { name, datatype, shape }) = (body.len(), spec);
+        let datatype = datatype.name();
+        return Err(refused(format!(
+            "the body has {bytes} bytes, which is not one row of input '{name}' ({datatype} {shape:?})"
+        )));
     }
     // The engine relies on it.
     if spec.datatype == DataType::Bool && body.iter().any(|&byte| byte > 1) {
@@ -67,14 +64,10 @@ fn text(body: Bytes, shape: &Shape, spec: &TensorSpec) -> Result<TensorData, Fau
         );
         return Err(refused(text));
     }
-    match String::from_utf8(body.into()) {
-        Ok(text) => Ok(TensorData::Strings(vec![text])),
-        Err(error) => {
-            let text =
-                format!("input '{}' is BYTES, but the body is not UTF-8: {}", spec.name, error.utf8_error());
-            Err(refused(text))
-        }
-    }
+    let text = String::from_utf8(body.into()).map_err(|error| {
+        refused(format!("input '{}' is BYTES, but the body is not UTF-8: {}", spec.name, error.utf8_error()))
+    })?;
+    Ok(TensorData::Strings(vec![text]))
 }
 
 fn refused(text: String) -> Fault {

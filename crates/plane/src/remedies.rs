@@ -21,15 +21,20 @@ pub(crate) fn remedy(remedies: &Remedies, kind: FaultKind) -> Remedy {
         | FaultKind::RunStopped
         | FaultKind::Panicked => remedies.model_unavailable,
         FaultKind::DeadlineUnreachable | FaultKind::DeadlinePassed => remedies.timeout,
-        FaultKind::InFlightFull | FaultKind::LaneFull | FaultKind::WaitTooLong | FaultKind::MemoryFull => {
-            remedies.queue_full
-        }
+        kind if overload(kind) => remedies.queue_full,
         FaultKind::FeatureUnavailable => remedies.feature_error,
         FaultKind::FieldsInvalid => remedies.invalid_input,
         FaultKind::GuardViolated => remedies.guard_violated,
         FaultKind::RecordFailed => remedies.record_error,
         _ => Remedy::Error,
     }
+}
+
+fn overload(kind: FaultKind) -> bool {
+    matches!(
+        kind,
+        FaultKind::InFlightFull | FaultKind::LaneFull | FaultKind::WaitTooLong | FaultKind::MemoryFull
+    )
 }
 
 /// What the answer says of a remedy; none where none is declared.
@@ -47,11 +52,7 @@ pub(crate) fn remedied(fault: &Fault, remedy: Remedy) -> Option<Remedied> {
 
 /// The same fault as overload: try again later.
 pub(crate) fn shed(fault: Fault) -> Fault {
-    let overload = matches!(
-        fault.kind,
-        FaultKind::InFlightFull | FaultKind::LaneFull | FaultKind::WaitTooLong | FaultKind::MemoryFull
-    );
-    let kind = if overload { fault.kind } else { FaultKind::WaitTooLong };
+    let kind = if overload(fault.kind) { fault.kind } else { FaultKind::WaitTooLong };
     let pause = fault.retry_after.unwrap_or(SHED_PAUSE);
     Fault { kind, ..fault }.retry_after(pause)
 }

@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 /// What a run gave, with the permit under which it ran; or why it gave nothing.
 pub(crate) type Answered = Result<(Ran, Permit), Fault>;
 
+#[derive(Default)]
 struct Slot {
     result: Mutex<Option<Answered>>,
     waker: AtomicWaker,
@@ -33,14 +34,7 @@ const SLOTS_KEPT_MAX: usize = 1024;
 
 impl Slots {
     pub(crate) fn pair(&self) -> (Promise, Waiting<'_>) {
-        let slot = self.0.borrow_mut().pop().unwrap_or_else(|| {
-            Arc::new(Slot {
-                result: Mutex::new(None),
-                waker: AtomicWaker::new(),
-                given_up: AtomicBool::new(false),
-                moved: AtomicBool::new(false),
-            })
-        });
+        let slot = self.0.borrow_mut().pop().unwrap_or_default();
         (Promise(Some(Arc::clone(&slot))), Waiting { slot, slots: self })
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 pub struct Routes<M> {
     serving: HashMap<String, Arc<Deployment<M>>>,
     /// Deployments that are known here but do not answer.
-    absent: HashMap<String, Absence<M>>,
+    absent: HashMap<String, Arc<Absence<M>>>,
 }
 
 /// Why a deployment does not answer.
@@ -25,17 +25,6 @@ impl<M> Absence<M> {
     /// Whether requests that came before it was unloaded are still under way.
     pub fn leaving(&self) -> bool {
         self.leaving.strong_count() > 0
-    }
-}
-
-impl<M> Clone for Absence<M> {
-    fn clone(&self) -> Absence<M> {
-        Absence {
-            reason: self.reason.clone(),
-            loading: self.loading,
-            versions: self.versions.clone(),
-            leaving: Weak::clone(&self.leaving),
-        }
     }
 }
 
@@ -66,7 +55,7 @@ impl<M> Routes<M> {
 
     /// Known deployments that do not answer, by name.
     pub fn absent(&self) -> impl Iterator<Item = (&str, &Absence<M>)> {
-        self.absent.iter().map(|(name, absence)| (name.as_str(), absence))
+        self.absent.iter().map(|(name, absence)| (name.as_str(), &**absence))
     }
 
     pub fn serve(&mut self, deployment: Arc<Deployment<M>>) -> Option<Arc<Deployment<M>>> {
@@ -95,7 +84,7 @@ impl<M> Routes<M> {
         let versions = gone.versions.iter().map(|model| model.version.to_string()).collect();
         let leaving = Arc::downgrade(&gone);
         let absence = Absence { reason: reason.to_owned(), loading: false, versions, leaving };
-        self.absent.insert(name.to_owned(), absence);
+        self.absent.insert(name.to_owned(), Arc::new(absence));
         Some(gone)
     }
 
@@ -110,11 +99,11 @@ impl<M> Routes<M> {
         if self.serving.contains_key(name) {
             return;
         }
-        let before = self.absent.remove(name);
+        let before = self.absent.get(name);
         let (versions, leaving) =
-            before.map_or((Vec::new(), Weak::new()), |before| (before.versions, before.leaving));
-        self.absent
-            .insert(name.to_owned(), Absence { reason: reason.to_owned(), loading, versions, leaving });
+            before.map(|before| (before.versions.clone(), before.leaving.clone())).unwrap_or_default();
+        let absence = Absence { reason: reason.to_owned(), loading, versions, leaving };
+        self.absent.insert(name.to_owned(), Arc::new(absence));
     }
 }
 

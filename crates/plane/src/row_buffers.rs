@@ -31,7 +31,7 @@ pub(crate) struct RowBuffers {
 }
 
 /// Yields to other requests of the lane after every 64 rows of a list; a single row pays nothing.
-pub(crate) async fn set_idle_policy(done: usize) {
+pub(crate) async fn yield_between_rows(done: usize) {
     if done > 0 && done.is_multiple_of(ROWS_USUAL) {
         tokio::task::yield_now().await;
     }

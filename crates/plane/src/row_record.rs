@@ -52,7 +52,7 @@ impl<'a, S: Sink> DecisionWalk<'a, S> {
             trace: walk.trace(),
             single: ask.single,
             explain: ask.explain,
-            timings: walk.timings(),
+            timings: walk.took,
         }
     }
 

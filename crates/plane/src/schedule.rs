@@ -108,7 +108,7 @@ impl<J: Queued> Schedule<J> {
 
     /// The shares of all models that have something to run here.
     pub(crate) fn shares(&self) -> u64 {
-        self.turns.iter().filter(|turn| turn.jobs() > 0).map(|turn| u64::from(turn.share)).sum()
+        self.turns.iter().filter(|turn| turn.jobs > 0).map(|turn| u64::from(turn.share)).sum()
     }
 
     pub(crate) fn push(&mut self, job: J) {
@@ -124,9 +124,8 @@ impl<J: Queued> Schedule<J> {
 
     /// A place for a model that has none: the first idle one beyond those that are kept, or a new one.
     fn seat(&mut self, job: &J) -> usize {
-        let idle = self.turns.iter().filter(|turn| turn.jobs() == 0).count();
-        let reused =
-            (idle >= IDLE_MAX).then(|| self.turns.iter().position(|turn| turn.jobs() == 0)).flatten();
+        let idle = self.turns.iter().filter(|turn| turn.jobs == 0).count();
+        let reused = (idle >= IDLE_MAX).then(|| self.turns.iter().position(|turn| turn.jobs == 0)).flatten();
         if let Some(place) = reused {
             self.turns[place].reseat(job);
             return place;
@@ -138,13 +137,13 @@ impl<J: Queued> Schedule<J> {
     /// The model that would run next and the rows that wait for it, as far as that can be said without moving on.
     pub(crate) fn next(&self) -> Option<(&J, usize)> {
         let (later, first) = self.turns.split_at(self.at.min(self.turns.len()));
-        let turn = first.iter().chain(later).find(|turn| turn.jobs() > 0)?;
-        Some((turn.first()?, turn.rows()))
+        let turn = first.iter().chain(later).find(|turn| turn.jobs > 0)?;
+        Some((turn.first()?, turn.rows))
     }
 
     /// When to look again: the earliest end of a batch window, where all that waits is waiting for one.
     pub(crate) fn ready_at(&self, now: Nanos) -> Option<Nanos> {
-        self.turns.iter().filter(|turn| turn.jobs() > 0).map(|turn| turn.ready_at(now)).min()
+        self.turns.iter().filter(|turn| turn.jobs > 0).map(|turn| turn.ready_at(now)).min()
     }
 
     /// Takes out the next batch, and every job before it that must not run.
@@ -152,9 +151,9 @@ impl<J: Queued> Schedule<J> {
         while taken.batch.is_empty() {
             let Some(place) = self.choose(now) else { break };
             let turn = &mut self.turns[place];
-            let before = turn.jobs();
+            let before = turn.jobs;
             turn.take(now, limit, taken);
-            self.jobs -= before - turn.jobs();
+            self.jobs -= before - turn.jobs;
         }
     }
 
@@ -169,7 +168,7 @@ impl<J: Queued> Schedule<J> {
     /// round by round, and when all are in debt the rounds until the first is out of it are skipped at once: the lane
     /// never idles while a job could run.
     fn choose(&mut self, now: Nanos) -> Option<usize> {
-        let ready = |turn: &Turn<J>| turn.jobs() > 0 && turn.ready_at(now) <= now;
+        let ready = |turn: &Turn<J>| turn.jobs > 0 && turn.ready_at(now) <= now;
         let count = self.turns.len();
         if self.at < count && ready(&self.turns[self.at]) && self.turns[self.at].credit_ns > 0 {
             return Some(self.at);
@@ -195,11 +194,11 @@ impl<J: Queued> Schedule<J> {
     pub(crate) fn give(&mut self, rows: usize, may_go: impl Fn(&J) -> bool, given: &mut Vec<J>) {
         let count = self.turns.len();
         let places = (0..count).map(|step| (self.at + step) % count);
-        let Some(place) = places.into_iter().find(|&place| self.turns[place].jobs() > 0) else { return };
+        let Some(place) = places.into_iter().find(|&place| self.turns[place].jobs > 0) else { return };
         let turn = &mut self.turns[place];
-        let before = turn.jobs();
+        let before = turn.jobs;
         turn.give(rows, may_go, given);
-        self.jobs -= before - turn.jobs();
+        self.jobs -= before - turn.jobs;
     }
 
     /// All that waits, in no order.
@@ -211,9 +210,9 @@ impl<J: Queued> Schedule<J> {
     /// Takes out every job that is not wanted any more.
     pub(crate) fn sweep(&mut self, unwanted: &mut Vec<J>) {
         for turn in &mut self.turns {
-            let before = turn.jobs();
+            let before = turn.jobs;
             turn.sweep(unwanted);
-            self.jobs -= before - turn.jobs();
+            self.jobs -= before - turn.jobs;
         }
     }
 }

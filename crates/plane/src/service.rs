@@ -19,7 +19,7 @@ pub(crate) struct Service {
     drift: AtomicU32,
     /// Where there is no table, because the model does not run on made-up input: learnt from its runs.
     row_ns: AtomicU64,
-    conduct: Arc<Conduct>,
+    pub(crate) conduct: Arc<Conduct>,
 }
 
 /// How a model behaves, which does not change when it is loaded again.
@@ -80,10 +80,6 @@ impl Service {
 
     pub(crate) fn never_inline(&self) {
         self.conduct.unpredictable.store(true, Relaxed);
-    }
-
-    pub(crate) fn moved(&self) -> bool {
-        self.conduct.moved()
     }
 
     /// Takes in what a run of `rows` rows took.

@@ -185,7 +185,7 @@ fn report<'d, S: Sink>(
 
 /// Adds a record to the decision's own, where the journal has a free slot: records of decisions come first.
 fn record<S: Sink>(lane: &Lane<S>, state: &RowState, facts: &ShadowFacts<'_>) {
-    let Some(recorder) = lane.services.recorder.as_deref().filter(|_| state.offered) else { return };
+    let Some(recorder) = lane.recorder().filter(|_| state.offered) else { return };
     if recorder.reserve(1).is_ok() {
         recorder.offer(record_codec::shadow(recorder, state.id, facts));
     }

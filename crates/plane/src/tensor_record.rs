@@ -24,9 +24,7 @@ impl<'a, S: Sink> TensorRecord<'a, S> {
         lane: &'a Lane<S>,
         decision: Option<Arc<Decision<S::Model>>>,
     ) -> Result<Option<TensorRecord<'a, S>>, Fault> {
-        let (Some(decision), Some(recorder)) = (decision, lane.services.recorder.as_deref()) else {
-            return Ok(None);
-        };
+        let (Some(decision), Some(recorder)) = (decision, lane.recorder()) else { return Ok(None) };
         recorder.reserve(1).map_err(|why| fault(Stage::Admit, why))?;
         Ok(Some(TensorRecord { lane, recorder, decision, inputs: Digest::of(b""), reserved: true }))
     }

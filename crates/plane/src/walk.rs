@@ -31,7 +31,7 @@ pub struct Walk<S: Sink> {
     /// What the model was given to run.
     pub(crate) rows: usize,
     /// How long each stage took. One that is entered again takes longer; together they add up to the walk's time.
-    took: [Option<Duration>; Stage::COUNT],
+    pub(crate) took: [Option<Duration>; Stage::COUNT],
     /// When the last stage ended.
     last: Nanos,
     model: Option<Arc<S::Model>>,
@@ -129,11 +129,6 @@ impl<S: Sink> Walk<S> {
             // The time until here belongs to the stage that failed, not to the writing of the refusal.
             Err(fault) => self.stage(fault.stage, Err(fault)),
         }
-    }
-
-    /// How long each stage took until now.
-    pub(crate) fn timings(&self) -> [Option<Duration>; Stage::COUNT] {
-        self.took
     }
 
     pub(crate) fn routed(&mut self, model: &Arc<S::Model>) {

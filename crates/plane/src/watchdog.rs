@@ -137,7 +137,7 @@ impl Drop for Watchdog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loaded::StopRun;
+    use flyball_engine::StopRun;
     use std::sync::atomic::AtomicUsize;
 
     #[test]

@@ -165,21 +165,8 @@ fn jobs_past_their_deadline_and_jobs_nobody_waits_for_cost_no_run() {
     let queue = |deadline: Option<Nanos>| {
         let permit = admit(&lane, &model, ask(None)).unwrap();
         let (promise, waiting) = lane.slots.pair();
-        let job = Job {
-            model: Arc::clone(&model),
-            inputs: vec![column(&[1])],
-            rows: 1,
-            scale: 1,
-            priority: Priority::Normal,
-            deadline,
-            came: lane.now(),
-            cost_ns: 7,
-            booking: None,
-            moved: false,
-            alone: false,
-            permit,
-            promise,
-        };
+        let ticket = RunTicket::new(permit, Priority::Normal, deadline);
+        let job = Job::new(&model, vec![column(&[1])], ticket, promise, lane.now());
         assert!(lane.accept(job).unwrap());
         waiting
     };

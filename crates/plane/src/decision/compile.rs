@@ -8,7 +8,7 @@ use crate::{Model, plan};
 use flyball_core::snapshot::{self, SnapshotFaults};
 use flyball_core::{DecidedBy, Digest, Meters};
 use flyball_decision::{
-    CacheDocument, DecisionDocument, ExplainDocument, FeatureDocument, ModelFacts, Program, SourceDocument,
+    DecisionDocument, ExplainDocument, FeatureDocument, ModelFacts, Program, SourceDocument,
 };
 use flyball_features::{CacheDef, Features, Source, SourceDef, SourceKind, Window, WindowDef};
 use serde_json::Value as Json;
@@ -55,7 +55,8 @@ pub fn compile_decision<M>(
         return Err(UNSEEN.to_owned());
     }
     let (models, by) = models(&program, deployment, versions)?;
-    let outcomes = outcomes(&document);
+    let outcomes: Vec<Arc<str>> =
+        document.policy.outcomes.iter().map(|outcome| outcome.as_str().into()).collect();
     let of_variant = |models: &[usize]| models.iter().map(|&model| by[model].clone()).collect();
     let decided_by: Vec<Arc<[DecidedBy]>> =
         program.variants.iter().map(|variant| of_variant(&variant.models)).collect();
@@ -72,7 +73,6 @@ pub fn compile_decision<M>(
         models,
         by,
         decided_by,
-        nobody: Arc::new([]),
         sources,
         windows,
         preamble,
@@ -92,10 +92,6 @@ fn with_candidate(deployment: &snapshot::Deployment, decision: &Json) -> Result<
     let theirs = read(theirs).map_err(|why| format!("candidate: {why}"))?;
     let trying = document.with_candidate(&theirs, candidate.share, candidate.shadow);
     trying.map_err(|faults| format!("candidate: {faults}"))
-}
-
-fn outcomes(document: &DecisionDocument) -> Vec<Arc<str>> {
-    document.policy.outcomes.iter().map(|outcome| outcome.as_str().into()).collect()
 }
 
 /// Checks the document against the models as they were loaded.
@@ -184,15 +180,12 @@ fn source(document: &SourceDocument, base: &Path) -> Result<SourceDef, String> {
             (SourceKind::Store { path: base.join(path) }, set, cache)
         }
     };
-    Ok(SourceDef { kind, set: set.clone(), cache: cache_def(cache) })
-}
-
-fn cache_def(document: &CacheDocument) -> CacheDef {
-    CacheDef {
-        ttl: Duration::from_millis(document.ttl_ms),
-        absent_ttl: Duration::from_millis(document.absent_ttl_ms),
-        entries_max: usize::try_from(document.entries_max).unwrap_or(usize::MAX),
-    }
+    let cache = CacheDef {
+        ttl: Duration::from_millis(cache.ttl_ms),
+        absent_ttl: Duration::from_millis(cache.absent_ttl_ms),
+        entries_max: usize::try_from(cache.entries_max).unwrap_or(usize::MAX),
+    };
+    Ok(SourceDef { kind, set: set.clone(), cache })
 }
 
 /// One for each feature that is a window, in the order of features.

@@ -2,13 +2,12 @@
 
 use super::*;
 use crate::Trial;
-use crate::loaded::{Run, StopRun};
 use crate::request::{Arrival, serve};
 use crate::testing::{AddOne, Made, Runs, column, lanes};
 use crate::{Deployment, Routes};
 use bytes::BytesMut;
 use flyball_core::{Digest, FaultKind, InferRequest, Outcome, Priority, Protocol, RequestLimits, Tensor};
-use flyball_engine::RunError;
+use flyball_engine::{Run, RunError, StopRun};
 use std::borrow::Cow;
 use std::future::{Ready, ready};
 use std::rc::Rc;

@@ -23,8 +23,8 @@ pub(super) struct Turn<J> {
     /// Time earned and not yet used; below zero it is a debt.
     pub(super) credit_ns: i64,
     classes: [BinaryHeap<Entry<J>>; Priority::ALL.len()],
-    jobs: usize,
-    rows: usize,
+    pub(super) jobs: usize,
+    pub(super) rows: usize,
     /// For each class the batches, since one began with it, that began with a higher one while it waited.
     passed_over: [u32; Priority::ALL.len()],
 }
@@ -90,14 +90,6 @@ impl<J: Queued> Turn<J> {
     pub(super) fn reseat(&mut self, job: &J) {
         (self.key, self.share, self.wait) = (job.model(), job.share(), job.batch_wait());
         (self.credit_ns, self.passed_over) = (0, [0; Priority::ALL.len()]);
-    }
-
-    pub(super) fn jobs(&self) -> usize {
-        self.jobs
-    }
-
-    pub(super) fn rows(&self) -> usize {
-        self.rows
     }
 
     pub(super) fn first(&self) -> Option<&J> {

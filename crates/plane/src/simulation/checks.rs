@@ -54,7 +54,7 @@ impl Checks {
         }
         for class in 0..Priority::ALL.len() {
             let waits = schedule.waiting().filter(same).any(|job| job.priority.index() == class);
-            let passed = self.passed_over.entry((lane.id, first.model.key().0, class)).or_default();
+            let passed = self.passed_over.entry((lane.id, first.model.key.0, class)).or_default();
             let over = waits && first.priority.index() < class;
             *passed = if over {
                 *passed + 1
@@ -74,11 +74,8 @@ impl Checks {
         // A model that waits for its batch window is not kept waiting by others, and what would be dropped wants no time.
         let feasible = |job: &Job<()>| job.wanted() && lane.now().after(job.run_time(job.rows)) <= due(job);
         let competes = |job: &&Job<()>| job.model.terms.batch_wait.is_none() && feasible(job);
-        let mut waiting: Vec<_> = schedule
-            .waiting()
-            .filter(competes)
-            .map(|job| (job.model.key().0, job.model.terms.share))
-            .collect();
+        let mut waiting: Vec<_> =
+            schedule.waiting().filter(competes).map(|job| (job.model.key.0, job.model.terms.share)).collect();
         waiting.sort_unstable();
         waiting.dedup();
         let contest = self.contest.entry(id).or_default();
@@ -87,7 +84,7 @@ impl Checks {
         if same != waiting {
             *contest = waiting.iter().map(|&(key, share)| (key, (Duration::ZERO, share))).collect();
         }
-        if let Some((spent, _)) = contest.get_mut(&model.key().0) {
+        if let Some((spent, _)) = contest.get_mut(&model.key.0) {
             *spent += took;
         }
         let parts = || contest.values().map(|(spent, share)| spent.as_secs_f64() / f64::from(*share) * 100.0);

@@ -6,8 +6,9 @@ use crate::job::Job;
 use crate::reply::Waiting;
 use crate::schedule::{BatchWait, Queued, Taken};
 use crate::stages::admit::{Demand, admit};
+use crate::stages::queue::RunTicket;
 use crate::testing::{Made, Runs, column, lanes};
-use crate::{Lane, LaneInbox, Model, share};
+use crate::{Lane, LaneInbox, Model};
 use flyball_core::{Fault, FaultKind, Nanos, Priority, Stage};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -194,22 +195,9 @@ impl World {
             Err(fault) => caller.end = Some(End::Refused(fault.kind)),
             Ok(permit) => {
                 let (promise, waiting) = lane.slots.pair();
-                let job = Job {
-                    cost_ns: share::cost_ns(&model, rows),
-                    model,
-                    inputs: vec![column(&vec![(number % 200) as u8; rows])],
-                    rows,
-                    scale: 1,
-                    priority,
-                    deadline,
-                    came: lane.now(),
-                    booking: None,
-                    moved: false,
-                    alone: false,
-                    permit,
-                    promise,
-                };
-                match lane.accept(job) {
+                let inputs = vec![column(&vec![(number % 200) as u8; rows])];
+                let ticket = RunTicket::new(permit, priority, deadline);
+                match lane.accept(Job::new(&model, inputs, ticket, promise, lane.now())) {
                     Ok(_here) => {
                         caller.waiting = Some(waiting);
                         self.waiting.push(number);
@@ -262,7 +250,7 @@ impl World {
         let took = if self.trouble { expected.mul_f64(slowness(&mut self.random)) } else { expected };
         let began = self.now();
         let home = lane.plane.home(&model, id).expect("a batch is taken on a home of its model");
-        lane.plane.runs.begin(id, &model.name, &home.watched, began.after(200 * MS));
+        lane.plane.runs.begin(id, &model.name, &home.session.watched, began.after(200 * MS));
         if !stuck {
             self.at(began.after(took), Event::Free(id));
         }

@@ -11,7 +11,7 @@ use crate::stages::record::fault;
 use crate::walk::Walk;
 use crate::{Lane, Model, Plane};
 use flyball_core::{Fault, FaultKind, Nanos, Priority, Sink, Stage};
-use flyball_decision::{Durability, Remedy, WhenUnavailable};
+use flyball_decision::{Durability, Remedies, Remedy, WhenUnavailable};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,12 +100,9 @@ fn within<M>(model: &Model<M>, demand: Demand, wait: Duration, now: Nanos) -> Re
     let left = demand.deadline.map(|deadline| deadline.since(now));
     let run = model.service.run_time(demand.rows);
     if let Some(left) = left.filter(|left| run > *left) {
-        let text = format!(
-            "the deadline is in {}, but a run of model '{}' takes {}; allow more time",
-            seconds(left),
-            model.name,
-            seconds(run)
-        );
+        let (left, name, run) = (seconds(left), &model.name, seconds(run));
+        let text =
+            format!("the deadline is in {left}, but a run of model '{name}' takes {run}; allow more time");
         return Err(Fault::new(FaultKind::DeadlineUnreachable, Stage::Admit, text));
     }
     let usable = left.map(|left| (left * USED_MAX.0 / USED_MAX.1).saturating_sub(run));
@@ -127,10 +124,10 @@ fn enter<M>(plane: &Plane<M>, model: &Model<M>) -> Result<Permit, Fault> {
         let text = format!("{of} has {most} requests in flight, its limit; try again shortly");
         Fault::new(FaultKind::InFlightFull, Stage::Admit, text).retry_after(model.service.run_time(1))
     };
-    let server = plane.gate.try_enter().ok_or_else(|| full("the server", plane.gate.inside_max()))?;
+    let server = plane.gate.try_enter().ok_or_else(|| full("the server", plane.gate.inside_max))?;
     let deployment = model.gate.try_enter();
     let deployment =
-        deployment.ok_or_else(|| full(&format!("model '{}'", model.name), model.gate.inside_max()))?;
+        deployment.ok_or_else(|| full(&format!("model '{}'", model.name), model.gate.inside_max))?;
     Ok(Permit { _server: server, _deployment: deployment })
 }
 
@@ -158,8 +155,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
         };
         let Err(why) = self.slots.reserve(slots) else { return };
         if program.record.when_unavailable == WhenUnavailable::FailClosed {
-            let which =
-                self.buffers.rows_where(|state| may_decide(state, |kind| remedy(&program.remedies, kind)));
+            let which = self.buffers.rows_where(|state| may_decide(state, &program.remedies));
             self.buffers.fail(&which, &fault(Stage::Admit, why));
             self.buffers.done_with(which);
         }
@@ -168,7 +164,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
     /// Once more, for rows whose remedy is a second attempt.
     pub(crate) fn reserve_slots_again(&mut self) {
         let closed = self.decision.program.record.when_unavailable == WhenUnavailable::FailClosed;
-        if closed && self.slots.unavailable().is_some() {
+        if closed && self.slots.unavailable.is_some() {
             self.reserve_slots();
         }
     }
@@ -217,9 +213,9 @@ impl<S: Sink> DecisionWalk<'_, S> {
 }
 
 /// Whether a row may be decided: valid rows, and those whose remedy decides.
-fn may_decide(state: &RowState, remedy: impl Fn(FaultKind) -> Remedy) -> bool {
+fn may_decide(state: &RowState, remedies: &Remedies) -> bool {
     match &state.progress {
-        Progress::Failed(fault) => !matches!(remedy(fault.kind), Remedy::Error | Remedy::Shed),
+        Progress::Failed(fault) => !matches!(remedy(remedies, fault.kind), Remedy::Error | Remedy::Shed),
         Progress::Open | Progress::Decided { .. } => true,
     }
 }

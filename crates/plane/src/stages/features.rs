@@ -4,14 +4,14 @@
 use crate::decision_walk::DecisionWalk;
 use crate::plan::{Attempt, Plan};
 use crate::remedies::remedy;
-use crate::row_buffers::{Progress, RowBuffers, RowState, set_idle_policy};
+use crate::row_buffers::{Progress, RowBuffers, RowState, yield_between_rows};
 use crate::{Decision, Lane};
 use flyball_core::{Fault, FaultKind, Nanos, Scalar, Sink, Stage, WindowOp};
 use flyball_decision::{
     CompiledReaction, FeatureFact, FeatureFrom, FeaturePlan, KeyBuffer, Origin, Program, Remedies, Remedy,
     Rows,
 };
-use flyball_features::{Event, Lookup, LookupError, Record, WindowValue, Windowed};
+use flyball_features::{Event, Lookup, LookupError, WindowValue, Windowed};
 use futures_util::future::join_all;
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ async fn find_features<S: Sink>(
     let mut written = false;
     let mut later: Vec<(usize, usize)> = Vec::new();
     for (done, &row) in which.iter().enumerate() {
-        set_idle_policy(done).await;
+        yield_between_rows(done).await;
         for (feature, plan) in decision.program.features.iter().enumerate() {
             if known(buffers.rows.fact(row, feature).origin) {
                 continue;
@@ -127,7 +127,7 @@ async fn find_features<S: Sink>(
                 Some(found) => {
                     // An embedded window was stepped.
                     written |= matches!(found, Found::Window(_));
-                    settle(&decision.program, buffers, row, feature, found);
+                    settle(&decision.program, buffers, row, feature, &found);
                 }
                 None if computed(plan) => {}
                 None => later.push((row, feature)),
@@ -139,7 +139,7 @@ async fn find_features<S: Sink>(
         let answers = join_all(some.iter().map(|&(row, feature)| asked.ask(feature, rows, row))).await;
         for (&(row, feature), found) in some.iter().zip(answers) {
             written |= sent(&found);
-            settle(&decision.program, buffers, row, feature, found);
+            settle(&decision.program, buffers, row, feature, &found);
         }
     }
     compute(&decision.program, buffers, which).await;
@@ -168,7 +168,7 @@ fn computed(plan: &FeaturePlan) -> bool {
 /// In the order of the document: each may use those before it.
 async fn compute(program: &Program, buffers: &mut RowBuffers, which: &[usize]) {
     for (done, &row) in which.iter().enumerate() {
-        set_idle_policy(done).await;
+        yield_between_rows(done).await;
         for (feature, plan) in program.features.iter().enumerate().filter(|(_, plan)| computed(plan)) {
             let given = buffers.rows.fact(row, feature).origin == Origin::Given;
             if !given && !program.compute(&mut buffers.rows, row, feature) {
@@ -269,109 +269,57 @@ pub(crate) fn window_event<'r>(
     Some(Event { key, at_ms, value, current: *current, write: true })
 }
 
-/// Sets a feature to what was found, or reacts as declared where nothing was.
-fn settle(program: &Program, buffers: &mut RowBuffers, row: usize, feature: usize, found: Found) {
+/// Sets a feature to the value that was found, or applies the declared reaction.
+fn settle(program: &Program, buffers: &mut RowBuffers, row: usize, feature: usize, found: &Found) {
     let plan = &program.features[feature];
     let rows = &mut buffers.rows;
-    let failed = match found {
-        Found::NoKey => react(program, rows, (row, feature), &plan.on_missing, "its key is missing"),
-        Found::NotGiven => react(program, rows, (row, feature), &plan.on_missing, "the row did not bring it"),
-        Found::NoTime => react(program, rows, (row, feature), &plan.on_error, LookupError::Timeout.label()),
-        Found::Window(Windowed::Value { value, .. }) => {
-            let fact = FeatureFact { origin: Origin::Window, age_ms: None };
-            put(program, rows, (row, feature), Scalar::Float(value), fact)
-        }
-        Found::Window(Windowed::Failed { why }) => {
-            react(program, rows, (row, feature), &plan.on_error, why.label())
-        }
-        Found::Window(_) => {
-            react(program, rows, (row, feature), &plan.on_missing, "its window does not reach back that far")
-        }
-        Found::Record(lookup) => looked_up(program, rows, (row, feature), lookup),
+    let (reaction, why) = match value_of(plan, found) {
+        Ok((value, fact)) if program.put(rows, row, feature, value, fact) => return,
+        Ok(_) => (&plan.on_error, "what is there is not of its type"),
+        Err(absence) => absence,
     };
-    if let Some(why) = failed {
+    if !program.react(rows, row, feature, reaction) {
         fail(buffers, row, plan, why);
     }
 }
 
-/// `None`, or why the feature's absence is a fault.
-fn looked_up(
-    program: &Program,
-    rows: &mut Rows,
-    place: (usize, usize),
-    lookup: Lookup,
-) -> Option<&'static str> {
-    let plan = &program.features[place.1];
-    let field = match &plan.from {
-        FeatureFrom::Lookup { field, .. } => &**field,
-        _ => return None,
-    };
-    let absent = "there is none";
-    match lookup {
-        Lookup::Absent => react(program, rows, place, &plan.on_missing, absent),
-        Lookup::Found { record, age, from_cache } => {
-            let Some(value) = record.get(field) else {
-                return react(program, rows, place, &plan.on_missing, absent);
-            };
-            let too_old = plan.max_age_ms.is_some_and(|max| age > Duration::from_millis(max));
-            if too_old && plan.on_stale != CompiledReaction::UseStale {
-                return react(program, rows, place, &plan.on_stale, "what is known of it is too old");
-            }
-            let origin = match (too_old, from_cache) {
-                (true, _) => Origin::Stale,
-                (false, true) => Origin::Cache,
-                (false, false) => Origin::Source,
-            };
-            put(program, rows, place, value, fact(origin, age))
+/// A feature's value, or the declared reaction to its absence and why it is absent.
+type FoundValue<'f> = Result<(Scalar<'f>, FeatureFact), (&'f CompiledReaction, &'static str)>;
+
+fn value_of<'f>(plan: &'f FeaturePlan, found: &'f Found) -> FoundValue<'f> {
+    match found {
+        Found::NoKey => Err((&plan.on_missing, "its key is missing")),
+        Found::NotGiven => Err((&plan.on_missing, "the row did not bring it")),
+        Found::NoTime => Err((&plan.on_error, LookupError::Timeout.label())),
+        Found::Window(Windowed::Value { value, .. }) => {
+            Ok((Scalar::Float(*value), FeatureFact { origin: Origin::Window, age_ms: None }))
         }
-        Lookup::Failed { why, stale } => match stale {
-            Some((record, age)) if plan.on_error == CompiledReaction::UseStale => {
-                stale_value(program, rows, place, (&record, field), age)
-            }
-            _ => react(program, rows, place, &plan.on_error, why.label()),
-        },
+        Found::Window(Windowed::Failed { why }) => Err((&plan.on_error, why.label())),
+        Found::Window(_) => Err((&plan.on_missing, "its window does not reach back that far")),
+        Found::Record(lookup) => looked_up(plan, lookup),
     }
 }
 
-fn stale_value(
-    program: &Program,
-    rows: &mut Rows,
-    place: (usize, usize),
-    (record, field): (&Record, &str),
-    age: Duration,
-) -> Option<&'static str> {
-    match record.get(field) {
-        Some(value) => put(program, rows, place, value, fact(Origin::Stale, age)),
-        None => react(program, rows, place, &program.features[place.1].on_missing, "there is none"),
+fn looked_up<'f>(plan: &'f FeaturePlan, lookup: &'f Lookup) -> FoundValue<'f> {
+    let missing = (&plan.on_missing, "there is none");
+    let too_old = |age: Duration| plan.max_age_ms.is_some_and(|max| age > Duration::from_millis(max));
+    let (record, age, origin) = match lookup {
+        Lookup::Absent => return Err(missing),
+        Lookup::Found { record, age, .. } if too_old(*age) => (record, *age, Origin::Stale),
+        Lookup::Found { record, age, from_cache: true } => (record, *age, Origin::Cache),
+        Lookup::Found { record, age, from_cache: false } => (record, *age, Origin::Source),
+        Lookup::Failed { stale: Some((record, age)), .. } if plan.on_error == CompiledReaction::UseStale => {
+            (record, *age, Origin::Stale)
+        }
+        Lookup::Failed { why, .. } => return Err((&plan.on_error, why.label())),
+    };
+    let FeatureFrom::Lookup { field, .. } = &plan.from else { return Err(missing) };
+    let value = record.get(field).ok_or(missing)?;
+    let found = matches!(lookup, Lookup::Found { .. });
+    if found && origin == Origin::Stale && plan.on_stale != CompiledReaction::UseStale {
+        return Err((&plan.on_stale, "what is known of it is too old"));
     }
-}
-
-fn fact(origin: Origin, age: Duration) -> FeatureFact {
-    FeatureFact { origin, age_ms: Some(u32::try_from(age.as_millis()).unwrap_or(u32::MAX)) }
-}
-
-fn put(
-    program: &Program,
-    rows: &mut Rows,
-    (row, feature): (usize, usize),
-    value: Scalar<'_>,
-    fact: FeatureFact,
-) -> Option<&'static str> {
-    if program.put(rows, row, feature, value, fact) {
-        return None;
-    }
-    let on_error = &program.features[feature].on_error;
-    react(program, rows, (row, feature), on_error, "what is there is not of its type")
-}
-
-fn react(
-    program: &Program,
-    rows: &mut Rows,
-    (row, feature): (usize, usize),
-    reaction: &CompiledReaction,
-    why: &'static str,
-) -> Option<&'static str> {
-    (!program.react(rows, row, feature, reaction)).then_some(why)
+    Ok((value, FeatureFact { origin, age_ms: Some(u32::try_from(age.as_millis()).unwrap_or(u32::MAX)) }))
 }
 
 /// A row that failed before goes on to its remedy without the feature.

@@ -2,7 +2,7 @@
 
 use crate::decision_walk::DecisionWalk;
 use crate::plan::{ModelStep, Plan};
-use crate::row_buffers::{Progress, set_idle_policy};
+use crate::row_buffers::{Progress, yield_between_rows};
 use crate::walk::Walk;
 use flyball_core::{Fault, FaultKind, Sink, Stage};
 use flyball_decision::{ChosenRoute, Fired, GuardFault, Verdict};
@@ -12,7 +12,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
     pub(crate) async fn policy_before_models(&mut self, plan: &Plan<'_>, walk: &mut Walk<S>) {
         self.evaluate_rules(|way| way == Some(ChosenRoute::Rules));
         for row in 0..self.buffers.states.len() {
-            set_idle_policy(row).await;
+            yield_between_rows(row).await;
             let buffers = &mut *self.buffers;
             if buffers.states[row].open()
                 && let Err(fault) = self.decision.program.policy.inputs_guarded(&buffers.rows, row)
@@ -33,7 +33,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
         }
         let (program, buffers) = (&self.decision.program, &mut *self.buffers);
         for (done, &row) in rows.iter().enumerate() {
-            set_idle_policy(done).await;
+            yield_between_rows(done).await;
             if !buffers.states[row].open() {
                 continue;
             }

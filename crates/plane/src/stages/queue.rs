@@ -2,14 +2,13 @@
 //! the second walk (`batch.rs`).
 
 use crate::admission::Permit;
-use crate::batch::rows;
 use crate::decision_walk::DecisionWalk;
 use crate::job::Job;
 use crate::plan::{ModelStep, Plan};
 use crate::reply::Answered;
 use crate::stages::admit::Admitted;
 use crate::walk::Walk;
-use crate::{Lane, Model, share};
+use crate::{Lane, Model};
 use flyball_core::{Fault, FaultKind, Nanos, Priority, Sink, Stage, Tensor};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,26 +38,9 @@ pub(crate) async fn queue<S: Sink>(
     inputs: Vec<Tensor>,
     ticket: RunTicket,
 ) -> Answered {
-    let rows = rows(&inputs);
     let (deadline, grace) = (ticket.deadline, ticket.grace);
-    let scale = model.scale(&inputs, rows);
     let (promise, mut waiting) = lane.slots.pair();
-    let job = Job {
-        cost_ns: share::cost_ns(model, rows * scale),
-        model: Arc::clone(model),
-        inputs,
-        rows,
-        scale,
-        priority: ticket.priority,
-        deadline,
-        came: lane.now(),
-        booking: None,
-        moved: false,
-        alone: false,
-        permit: ticket.permit,
-        promise,
-    };
-    let here = lane.accept(job)?;
+    let here = lane.accept(Job::new(model, inputs, ticket, promise, lane.now()))?;
     match if here { waiting.unless_moved().await } else { None } {
         Some(ran) => ran,
         None => patiently(lane, model, deadline, grace, waiting).await,

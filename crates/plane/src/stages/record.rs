@@ -15,14 +15,6 @@ use std::time::Duration;
 /// When to try again, where the journal has no slot.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Why offered records are not known to be on the disk.
-enum Lost {
-    /// They never will be.
-    Unavailable(Unavailable),
-    /// Some still may be.
-    Late,
-}
-
 impl<S: Sink> DecisionWalk<'_, S> {
     /// The answer as it was recorded, or as the remedy leaves it. Counts what was decided.
     pub(crate) async fn record(
@@ -40,8 +32,8 @@ impl<S: Sink> DecisionWalk<'_, S> {
         decisions: Result<Decisions, Fault>,
         walk: &Walk<S>,
     ) -> Result<Decisions, Fault> {
-        let Some(recorder) = self.slots.recorder() else { return decisions };
-        if let Some(why) = self.slots.unavailable() {
+        let Some(recorder) = self.lane.recorder() else { return decisions };
+        if let Some(why) = self.slots.unavailable {
             self.missed(recorder, why);
             return decisions;
         }
@@ -97,11 +89,12 @@ impl<S: Sink> DecisionWalk<'_, S> {
         }
         let remedy = program.remedies.record_error;
         let lost = self.let_go();
-        let fault = fault(Stage::Record, lost.why());
-        let again = remedy == Remedy::Retry && matches!(lost, Lost::Unavailable(_));
+        let why = lost.unwrap_or(Unavailable::Behind);
+        let fault = fault(Stage::Record, why);
+        let again = remedy == Remedy::Retry && lost.is_some();
         if !(again && self.offer_again(recorder, &fault, walk).await) {
             self.redecide(remedy, &fault);
-            self.missed(recorder, lost.why());
+            self.missed(recorder, why);
         }
         self.answer(walk)
     }
@@ -122,8 +115,9 @@ impl<S: Sink> DecisionWalk<'_, S> {
         kept
     }
 
-    /// Gives up records that are not known to be on the disk; their rows count as unrecorded.
-    fn let_go(&mut self) -> Lost {
+    /// Gives up records that are not known to be on the disk; their rows count as unrecorded. Returns why they were lost;
+    /// none where some may still reach the disk.
+    fn let_go(&mut self) -> Option<Unavailable> {
         let (late, lost): (Vec<Offered>, Vec<Offered>) =
             self.slots.take_unkept().into_iter().partition(|offered| offered.kept.is_none());
         for offered in late.iter().chain(&lost) {
@@ -131,7 +125,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
         }
         self.slots.give_up(&late);
         let why = lost.first().and_then(|offered| offered.kept?.err());
-        why.filter(|_| late.is_empty()).map_or(Lost::Late, Lost::Unavailable)
+        why.filter(|_| late.is_empty())
     }
 
     /// Replaces each decision that has no record by what its remedy declares.
@@ -155,15 +149,6 @@ impl<S: Sink> DecisionWalk<'_, S> {
             // A new decision: the old one's record may still reach the log.
             state.id = self.lane.services.random.id(self.unix_ms);
             state.remedy = remedied(fault, remedy).or(state.remedy);
-        }
-    }
-}
-
-impl Lost {
-    fn why(&self) -> Unavailable {
-        match self {
-            Lost::Unavailable(why) => *why,
-            Lost::Late => Unavailable::Behind,
         }
     }
 }

@@ -40,7 +40,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
             policy: self.decision.program.policy_digest,
             schema: self.decision.program.schema_digest,
             repeated: false,
-            timings: self.ask.timings.then(|| walk.timings()),
+            timings: self.ask.timings.then_some(walk.took),
         })
     }
 
@@ -81,7 +81,8 @@ impl<S: Sink> DecisionWalk<'_, S> {
         let mut variants = states
             .filter(|state| matches!(state.progress, Progress::Decided { score: Some(_), .. }))
             .map(|state| state.variant);
-        let Some(first) = variants.next() else { return Arc::clone(&self.decision.nobody) };
+        // An empty `Arc` of a slice shares a static allocation.
+        let Some(first) = variants.next() else { return Arc::default() };
         if variants.clone().all(|variant| variant == first) {
             return Arc::clone(&self.decision.decided_by[first]);
         }
@@ -103,7 +104,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
             let record = DecisionRecord { outcome, remedy: state.remedy };
             self.lane.sink.decided(&self.decision.meter, &record);
         }
-        self.slots.counted();
+        self.slots.counted = true;
     }
 }
 

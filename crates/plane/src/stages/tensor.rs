@@ -52,8 +52,7 @@ fn selected(asked: &[RequestedOutput], specs: &[TensorSpec], raw: bool) -> Resul
     }
     let place = |asked: &RequestedOutput| {
         let output = specs.iter().position(|spec| *spec.name == *asked.name).ok_or_else(|| {
-            let text = format!("there is no output '{}'; the model gives {}", asked.name, names(specs));
-            Fault::invalid_input(Stage::Tensor, text)
+            misfit(format!("there is no output '{}'; the model gives {}", asked.name, names(specs)))
         })?;
         if asked.classes > 0 {
             classification::check(&specs[output])?;
@@ -68,16 +67,15 @@ fn selected(asked: &[RequestedOutput], specs: &[TensorSpec], raw: bool) -> Resul
 fn in_model_order(given: &mut [Tensor], specs: &[TensorSpec]) -> Result<(), Fault> {
     for (place, spec) in specs.iter().enumerate() {
         let Some(found) = given.iter().skip(place).position(|tensor| *tensor.name == *spec.name) else {
-            let text = format!("input '{}' ({}) is missing", spec.name, describe(spec));
-            return Err(Fault::invalid_input(Stage::Tensor, text));
+            let (name, datatype, shape) = (&spec.name, spec.datatype.name(), &spec.shape);
+            return Err(misfit(format!("input '{name}' ({datatype} {shape:?}) is missing")));
         };
         given.swap(place, place + found);
     }
     match given.get(specs.len()) {
         None => Ok(()),
         Some(extra) => {
-            let text = format!("there is no input '{}'; the model takes {}", extra.name, names(specs));
-            Err(Fault::invalid_input(Stage::Tensor, text))
+            Err(misfit(format!("there is no input '{}'; the model takes {}", extra.name, names(specs))))
         }
     }
 }
@@ -85,17 +83,12 @@ fn in_model_order(given: &mut [Tensor], specs: &[TensorSpec]) -> Result<(), Faul
 fn fits(tensor: &Tensor, spec: &TensorSpec) -> Result<(), Fault> {
     if tensor.datatype != spec.datatype {
         let (is, wanted) = (tensor.datatype.name(), spec.datatype.name());
-        let text = format!("input '{}' has datatype {is}; the model wants {wanted}", spec.name);
-        return Err(Fault::invalid_input(Stage::Tensor, text));
+        return Err(misfit(format!("input '{}' has datatype {is}; the model wants {wanted}", spec.name)));
     }
     if !spec.admits(&tensor.shape) {
-        let text = format!(
-            "input '{}' has shape {:?}; the model wants {:?} (-1 is any size)",
-            spec.name,
-            tensor.shape.as_slice(),
-            spec.shape
-        );
-        return Err(Fault::invalid_input(Stage::Tensor, text));
+        let (name, is, wanted) = (&spec.name, tensor.shape.as_slice(), &spec.shape);
+        let text = format!("input '{name}' has shape {is:?}; the model wants {wanted:?} (-1 is any size)");
+        return Err(misfit(text));
     }
     Ok(())
 }
@@ -105,30 +98,25 @@ fn fits(tensor: &Tensor, spec: &TensorSpec) -> Result<(), Fault> {
 fn same_rows(given: &[Tensor]) -> Result<(), Fault> {
     let Some(first) = given.first() else { return Ok(()) };
     if let Some(empty) = given.iter().find(|tensor| tensor.rows() > 0 && tensor.size() == 0) {
-        let text = format!("input '{}' has rows without elements; send at least one in each", empty.name);
-        return Err(Fault::invalid_input(Stage::Tensor, text));
+        let name = &empty.name;
+        return Err(misfit(format!("input '{name}' has rows without elements; send at least one in each")));
     }
     if first.rows() == 0 {
-        let text = format!("input '{}' has no rows; send at least one", first.name);
-        return Err(Fault::invalid_input(Stage::Tensor, text));
+        return Err(misfit(format!("input '{}' has no rows; send at least one", first.name)));
     }
     match given.iter().find(|tensor| tensor.rows() != first.rows()) {
         None => Ok(()),
         Some(other) => {
-            let text = format!(
-                "input '{}' has {} rows but '{}' has {}; all inputs must have the same first axis",
-                first.name,
-                first.rows(),
-                other.name,
-                other.rows()
-            );
-            Err(Fault::invalid_input(Stage::Tensor, text))
+            let (name, rows, other, others) = (&first.name, first.rows(), &other.name, other.rows());
+            Err(misfit(format!(
+                "input '{name}' has {rows} rows but '{other}' has {others}; all inputs must have the same first axis"
+            )))
         }
     }
 }
 
-fn describe(spec: &TensorSpec) -> String {
-    format!("{} {:?}", spec.datatype.name(), spec.shape)
+fn misfit(text: String) -> Fault {
+    Fault::invalid_input(Stage::Tensor, text)
 }
 
 fn names(specs: &[TensorSpec]) -> String {

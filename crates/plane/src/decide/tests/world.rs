@@ -1,7 +1,6 @@
 //! A lane with one decision, whose models multiply and may be told to fail.
 
 use crate::decision::{DecisionContext, compile_decision};
-use crate::loaded::{Run, StopRun};
 use crate::request::{Arrival, serve};
 use crate::testing::{Made, Runs, Unmeasured, column, lanes_by};
 use crate::walk::Walk;
@@ -12,7 +11,7 @@ use flyball_core::{
     Decided, DecisionDialect, Decisions, Digest, Fault, Protocol, RequestLimits, RowOutcome, RowRoute,
     RowSink, RowsOptions, Scalar, Tensor, TensorData,
 };
-use flyball_engine::RunError;
+use flyball_engine::{Run, RunError, StopRun};
 use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::rc::Rc;
