@@ -414,11 +414,8 @@ impl<M: Send + Sync + 'static> Loader<M> {
 
     /// Before the first decision, so that whatever its records name is in the journal.
     fn record(&self, bundle: &Bundle, deployment: &Deployment<M>) {
-        let Some((recorder, decision)) =
-            self.plane.services.recorder.as_ref().zip(deployment.decision.as_ref())
-        else {
-            return;
-        };
+        let Some(recorder) = &self.plane.services.recorder else { return };
+        let Some(decision) = &deployment.decision else { return };
         let program = &decision.program;
         recorder.served(Served {
             decision: deployment.name.clone(),
@@ -433,11 +430,8 @@ impl<M: Send + Sync + 'static> Loader<M> {
 
     /// Records which registry event serves from now on, once.
     fn record_origin(&self, bundle: &Bundle) {
-        let Some((recorder, registry)) =
-            self.plane.services.recorder.as_ref().zip(bundle.index.registry.as_ref())
-        else {
-            return;
-        };
+        let Some(recorder) = &self.plane.services.recorder else { return };
+        let Some(registry) = &bundle.index.registry else { return };
         let registered = Registered {
             sequence: registry.sequence,
             hash: registry.hash,

@@ -66,9 +66,9 @@ pub(crate) struct Verified<'d> {
 
 /// A part with a release of its own: a deployment, or its candidate.
 struct Part<'d> {
-    signed: Option<&'d Signed>,
+    signed: &'d Option<Signed>,
     versions: &'d [snapshot::Version],
-    decision: Option<&'d Value>,
+    decision: &'d Option<Value>,
 }
 
 struct Released<'d> {
@@ -164,18 +164,13 @@ impl TrustGate {
         document: &'d snapshot::Deployment,
         base: &Path,
     ) -> Result<Verified<'d>, Refused> {
-        let own = Part {
-            signed: document.signed.as_ref(),
-            versions: &document.versions,
-            decision: document.decision.as_ref(),
-        };
-        let candidate = document.candidate.as_ref().map(|candidate| Part {
-            signed: candidate.signed.as_ref(),
-            versions: &candidate.versions,
-            decision: candidate.decision.as_ref(),
+        let snapshot::Deployment { name, signed, versions, decision, .. } = document;
+        let own = self.part(name, Part { signed, versions, decision }, base)?;
+        let candidate = document.candidate.as_ref().map(|candidate| {
+            let snapshot::Candidate { signed, versions, decision, .. } = candidate;
+            self.part(name, Part { signed, versions, decision }, base)
         });
-        let own = self.part(&document.name, own, base)?;
-        let candidate = candidate.map(|part| self.part(&document.name, part, base)).transpose()?;
+        let candidate = candidate.transpose()?;
         // The worse of the two: whoever looks for unsigned deployments must find it.
         let provenance = match (&own, &candidate) {
             (None, _) | (_, Some(None)) => Provenance::Unsigned,
@@ -224,7 +219,7 @@ impl Verified<'_> {
                 .try_for_each(|version| artifact_signed(&version.artifact, base, packages))?;
             let model = |one: &snapshot::Version| (one.version.clone(), one.artifact.digest_with_data());
             release.check_models(&part.versions.iter().map(model).collect())?;
-            decision_released(part.decision, release)?;
+            decision_released(part.decision.as_ref(), release)?;
         }
         Ok(())
     }

@@ -199,24 +199,16 @@ fn may_fit_alone(kind: FaultKind) -> bool {
 
 /// Learns from a run. One that fails may do so because of its input, and costs no more than one that succeeds.
 fn learn<M>(model: &Model<M>, rows: usize, took: Duration, fault: Option<&Fault>, now: Nanos) {
-    let broke = match fault.map(|fault| fault.kind) {
-        None => {
-            model.service.observe(rows, took);
-            model.breaker.succeeded();
-            false
-        }
-        Some(FaultKind::RunStopped) => {
-            model.service.never_inline();
-            model.breaker.failed(now)
-        }
-        Some(FaultKind::Panicked) => model.breaker.failed(now),
-        // It came to an end by itself, which is all that the breaker asks.
-        Some(_) => {
-            model.breaker.succeeded();
-            false
-        }
-    };
-    if broke {
+    let kind = fault.map(|fault| fault.kind);
+    match kind {
+        None => model.service.observe(rows, took),
+        Some(FaultKind::RunStopped) => model.service.never_inline(),
+        Some(_) => {}
+    }
+    if !matches!(kind, Some(FaultKind::RunStopped | FaultKind::Panicked)) {
+        // For the breaker it is enough that the run ended without a stop.
+        model.breaker.succeeded();
+    } else if model.breaker.failed(now) {
         let (model, version) = (&*model.name, &*model.version);
         tracing::error!(
             model,

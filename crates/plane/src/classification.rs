@@ -90,8 +90,7 @@ fn highest(row: &[Score], count: usize) -> Vec<usize> {
 
 #[derive(Clone, Copy, Debug)]
 enum Score {
-    Signed(i64),
-    Unsigned(u64),
+    Whole(i128),
     Float(f64),
 }
 
@@ -99,8 +98,7 @@ impl Score {
     /// What is not a number is below every number.
     fn compare(self, other: Score) -> Ordering {
         match (self, other) {
-            (Score::Signed(one), Score::Signed(other)) => one.cmp(&other),
-            (Score::Unsigned(one), Score::Unsigned(other)) => one.cmp(&other),
+            (Score::Whole(one), Score::Whole(other)) => one.cmp(&other),
             (Score::Float(one), Score::Float(other)) => {
                 one.partial_cmp(&other).unwrap_or_else(|| other.is_nan().cmp(&one.is_nan()))
             }
@@ -111,8 +109,7 @@ impl Score {
     /// Floats have six decimals, as C's `%f` has.
     fn text(self, class: usize, label: Option<&String>) -> String {
         let mut text = match self {
-            Score::Signed(score) => format!("{score}:{class}"),
-            Score::Unsigned(score) => format!("{score}:{class}"),
+            Score::Whole(score) => format!("{score}:{class}"),
             Score::Float(score) if score.is_nan() => format!("nan:{class}"),
             Score::Float(score) => format!("{score:.6}:{class}"),
         };
@@ -130,14 +127,14 @@ fn scores(datatype: DataType, bytes: &[u8]) -> Option<Vec<Score>> {
         bytes.as_chunks::<SIZE>().0.iter().map(|&le| score(le)).collect()
     }
     Some(match datatype {
-        DataType::Uint8 => each(bytes, |le| Score::Unsigned(u8::from_le_bytes(le).into())),
-        DataType::Uint16 => each(bytes, |le| Score::Unsigned(u16::from_le_bytes(le).into())),
-        DataType::Uint32 => each(bytes, |le| Score::Unsigned(u32::from_le_bytes(le).into())),
-        DataType::Uint64 => each(bytes, |le| Score::Unsigned(u64::from_le_bytes(le))),
-        DataType::Int8 => each(bytes, |le| Score::Signed(i8::from_le_bytes(le).into())),
-        DataType::Int16 => each(bytes, |le| Score::Signed(i16::from_le_bytes(le).into())),
-        DataType::Int32 => each(bytes, |le| Score::Signed(i32::from_le_bytes(le).into())),
-        DataType::Int64 => each(bytes, |le| Score::Signed(i64::from_le_bytes(le))),
+        DataType::Uint8 => each(bytes, |le| Score::Whole(u8::from_le_bytes(le).into())),
+        DataType::Uint16 => each(bytes, |le| Score::Whole(u16::from_le_bytes(le).into())),
+        DataType::Uint32 => each(bytes, |le| Score::Whole(u32::from_le_bytes(le).into())),
+        DataType::Uint64 => each(bytes, |le| Score::Whole(u64::from_le_bytes(le).into())),
+        DataType::Int8 => each(bytes, |le| Score::Whole(i8::from_le_bytes(le).into())),
+        DataType::Int16 => each(bytes, |le| Score::Whole(i16::from_le_bytes(le).into())),
+        DataType::Int32 => each(bytes, |le| Score::Whole(i32::from_le_bytes(le).into())),
+        DataType::Int64 => each(bytes, |le| Score::Whole(i64::from_le_bytes(le).into())),
         DataType::Fp32 => each(bytes, |le| Score::Float(f32::from_le_bytes(le).into())),
         DataType::Fp64 => each(bytes, |le| Score::Float(f64::from_le_bytes(le))),
         DataType::Bool | DataType::Fp16 | DataType::Bf16 | DataType::Bytes => return None,

@@ -7,7 +7,7 @@ use crate::breaker::Breaker;
 use crate::schedule::{BatchWait, ModelKey};
 use crate::service::{Conduct, Service};
 use flyball_core::{Digest, InferRequest, Tensor, snapshot};
-use flyball_engine::{Batching, HostedModel, LatencyTable, Run, Runner, Signature, StopRun};
+use flyball_engine::{Batching, HostedModel, LatencyTable, LoadedModel, Run, Signature, StopRun, Surveyor};
 use serde::{Serialize, Serializer};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -159,17 +159,11 @@ pub struct Model<M> {
     pub(crate) hosted: Option<Session>,
 }
 
-/// What a model is made of, once the engine has loaded it.
+/// The parts of a model besides its loaded sessions.
 pub struct ModelParts<M> {
     pub name: Arc<str>,
     pub version: Arc<str>,
-    pub signature: Arc<Signature>,
-    pub batching: Batching,
-    pub latency: LatencyTable,
-    pub row_elements: Option<usize>,
-    /// One for each home.
-    pub runners: Vec<Runner>,
-    /// Where it runs once a run of it could not be stopped.
+    /// Runs the model once one of its runs could not be stopped.
     pub hosted: Option<HostedModel>,
     pub labels: HashMap<String, Arc<[String]>>,
     pub meter: Arc<M>,
@@ -179,29 +173,30 @@ pub struct ModelParts<M> {
 }
 
 impl<M> Model<M> {
-    /// `lanes` with sockets are homes of its runners.
-    pub fn new(parts: ModelParts<M>, lanes: usize) -> Model<M> {
+    /// `lanes` with sockets are homes of its runners. Also returns the surveyor of its latency table.
+    pub fn new(parts: ModelParts<M>, loaded: LoadedModel, lanes: usize) -> (Model<M>, Surveyor) {
         // A model with fewer sessions than lanes starts at a lane of its own choosing, so that several such models do
         // not all land on the first.
         let first = usize::from(*parts.name.as_bytes().last().unwrap_or(&0)) % lanes;
         let conduct = parts.conduct;
         let home = |(place, runner)| Home::new((first + place) % lanes, Box::new(runner), &conduct);
-        Model {
+        let model = Model {
             key: ModelKey::next(),
             name: parts.name,
             version: parts.version,
-            signature: parts.signature,
-            batching: parts.batching,
+            signature: loaded.signature,
+            batching: loaded.batching,
             labels: parts.labels,
             meter: parts.meter,
-            service: Service::new(parts.latency, Arc::clone(&conduct)),
-            row_elements: parts.row_elements,
+            service: Service::new(loaded.latency, Arc::clone(&conduct)),
+            row_elements: loaded.row_elements,
             terms: parts.terms,
             gate: parts.gate,
             breaker: Breaker::default(),
-            homes: parts.runners.into_iter().enumerate().map(home).collect(),
+            homes: loaded.runners.into_iter().enumerate().map(home).collect(),
             hosted: parts.hosted.map(|model| Session::new(Box::new(model), &conduct)),
-        }
+        };
+        (model, loaded.surveyor)
     }
 }
 

@@ -37,11 +37,6 @@ impl<M: Send + Sync + 'static> Loader<M> {
         let parts = ModelParts {
             name: document.name.as_str().into(),
             version: version.version.as_str().into(),
-            signature: loaded.signature,
-            batching: loaded.batching,
-            latency: loaded.latency,
-            row_elements: loaded.row_elements,
-            runners: loaded.runners,
             hosted: self.hosted(version, base, terms.run_max),
             labels: labels(document),
             meter: self.meters.model(&document.name, &version.version),
@@ -49,7 +44,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
             gate: Arc::clone(gate),
             conduct,
         };
-        Ok((Model::new(parts, lanes), loaded.surveyor))
+        Ok(Model::new(parts, loaded, lanes))
     }
 
     /// Where the model runs once a run of it could not be stopped. Nothing is started before that.

@@ -102,7 +102,7 @@ impl Checks {
         let plane = &world.lanes[0].0.plane;
         assert!(plane.backlogs().all(|backlog| backlog.is_zero()), "seed {seed}: load is left over");
         assert_eq!(plane.gate.inside(), 0, "seed {seed}: a place is held");
-        for (model, _, _) in &world.models {
+        for (model, _, _) in &world.scene.models {
             assert_eq!(model.gate.inside(), 0, "seed {seed}: a place is held");
         }
     }

@@ -153,12 +153,10 @@ fn known(origin: Origin) -> bool {
 
 /// Whether a shared window may have received the event.
 fn sent(found: &Found) -> bool {
-    match found {
-        Found::NoKey | Found::NotGiven | Found::NoTime | Found::Record(_) => false,
-        Found::Window(windowed) => {
-            !matches!(windowed, Windowed::Failed { why: LookupError::Down | LookupError::Busy })
-        }
-    }
+    let unsent = |windowed: &Windowed| {
+        matches!(windowed, Windowed::Failed { why: LookupError::Down | LookupError::Busy })
+    };
+    matches!(found, Found::Window(windowed) if !unsent(windowed))
 }
 
 fn computed(plan: &FeaturePlan) -> bool {
