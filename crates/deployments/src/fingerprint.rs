@@ -1,12 +1,12 @@
-//! What makes a run differ from machine to machine, for decision records: the runtime, its threads, the CPU and its features.
-//! A replay on a machine with another fingerprint says so.
+//! The fingerprint of a machine, for decision records: whatever may change a run's result. The runtime, its threads, the CPU and
+//! its features. A replay reports a different fingerprint.
 
 use flyball_core::Digest;
 use flyball_engine::{INTER_THREADS, INTRA_THREADS, PROVIDER, Runtime};
 use flyball_plane::Build;
 use serde_json::json;
 
-/// JSON, with its digest; records name it by that.
+/// JSON with its digest, which records refer to.
 #[derive(Debug)]
 pub struct Fingerprint {
     pub json: Vec<u8>,
@@ -55,7 +55,7 @@ macro_rules! detected {
     };
 }
 
-/// Those that kernels of ONNX Runtime are chosen by.
+/// The features that ONNX Runtime selects kernels by.
 #[cfg(target_arch = "x86_64")]
 fn cpu_features() -> Vec<&'static str> {
     detected!(

@@ -1,4 +1,4 @@
-//! Loading while the server leaves, and in which order. Needs ONNX Runtime, found by `ORT_DYLIB_PATH`; no model is run.
+//! The order of loads, and loading while the server leaves. Needs ONNX Runtime, found by `ORT_DYLIB_PATH`; runs no model.
 
 mod corpus;
 
@@ -9,7 +9,7 @@ use flyball_plane::testing::{Made, Unmeasured, limits};
 use flyball_plane::{Lanes, PlaneServices};
 use std::cell::Cell;
 
-/// Two versions whose files are not there: whatever is read of them is refused.
+/// Two versions whose files are missing, so that loading them is refused.
 fn document(name: &str) -> String {
     let version = |version: &str| {
         let digest = format!("sha256:{}", "0".repeat(64));
@@ -71,7 +71,7 @@ fn what_is_warm_serves_again_and_what_is_not_named_is_gone_before_anything_is_lo
     let serving = |name| loader.plane.routes.load().get(name).map(|serving| serving.digest);
     let (loading, published) = (Cell::new(None), Cell::new(false));
     let look = || {
-        // Asked before each deployment and each version of it: once `big` is under way.
+        // Called before each deployment and each version: also while `big` is being loaded.
         if loader.plane.routes.load().not_ready("big").is_some() {
             loading.set(Some((serving("fraud"), serving("retired"))));
             let applied = loader.applied();
@@ -96,7 +96,7 @@ fn what_is_warm_serves_again_and_what_is_not_named_is_gone_before_anything_is_lo
 fn what_serves_is_verified_anew_while_something_is_being_loaded() {
     let (loader, bundle) = (loader(), bundle(&["m"]));
     let verified = Cell::new(0);
-    // Asked in the middle of the load, on its own thread: whoever waited for the load would wait for ever.
+    // Called during the load, on its own thread: waiting for the load would be a deadlock.
     let look = || {
         loader.recheck();
         verified.set(verified.get() + 1);
