@@ -1,9 +1,9 @@
-//! Admission as a value: a `Permit` is the right to run a model, and their number is limited.
+//! Admission as a value: a `Permit` is the right to run a model once, and permits are limited.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A bound on how many requests may be inside at once.
+/// A limit on concurrent requests.
 #[derive(Debug)]
 pub struct Gate {
     inside: AtomicUsize,

@@ -1,4 +1,4 @@
-//! One request's turn at a model. `Send`: it may move to another lane.
+//! One request for a run of a model. `Send`: it may move to another lane.
 
 use crate::admission::Permit;
 use crate::backlog::Booking;
@@ -17,19 +17,19 @@ pub(crate) struct Job<M> {
     pub(crate) model: Arc<Model<M>>,
     pub(crate) inputs: Vec<Tensor>,
     pub(crate) rows: usize,
-    /// How many rows of the latency table one of these amounts to.
+    /// Rows of the latency table that one of its rows costs.
     pub(crate) scale: usize,
     pub(crate) priority: Priority,
     pub(crate) deadline: Option<Nanos>,
     pub(crate) came: Nanos,
-    /// What the job was expected to cost when it was queued, so that the lane's load comes back to zero.
+    /// The expected cost when it was queued. Kept, so that the lane's load returns to zero.
     pub(crate) cost_ns: u64,
     pub(crate) booking: Option<Booking>,
-    /// It came from another lane, and is not sent on: two lanes must not toss it to and fro.
+    /// It came from another lane and must not move again, or two lanes could pass it back and forth.
     pub(crate) moved: bool,
-    /// It was in a batch that failed: it runs by itself now.
+    /// Its batch failed: it runs alone now.
     pub(crate) alone: bool,
-    /// Held until the job is answered: it is what bounds the queues. It goes back with what the model gave.
+    /// Held until the job is answered, which bounds the queues. Returned with the outputs.
     pub(crate) permit: Permit,
     pub(crate) promise: Promise,
 }
@@ -62,12 +62,12 @@ impl<M> Job<M> {
         }
     }
 
-    /// Answers the caller, if it is still there.
+    /// Answers the caller, if it still waits.
     pub(crate) fn answer(self, result: Result<Ran, Fault>) {
         self.promise.answer(result.map(|ran| (ran, self.permit)));
     }
 
-    /// Why it left the queue without a run.
+    /// The fault of a job that is dropped without a run.
     pub(crate) fn dropped(&self, now: Nanos) -> Fault {
         let pause = self.model.breaker.turns_away(self.came, now);
         pause.map_or_else(Self::too_late, |pause| broken(&self.model, Stage::Queue, pause))
@@ -108,7 +108,7 @@ impl<M> Queued for Job<M> {
         self.rows
     }
 
-    /// They may differ in the first axis only.
+    /// Shapes may differ in the first axis only.
     fn joins(&self, other: &Job<M>) -> bool {
         let pairs = self.inputs.iter().zip(&other.inputs);
         self.model.batching.on()

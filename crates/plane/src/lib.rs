@@ -1,4 +1,4 @@
-//! The data plane: what happens to one request between its bytes and its reply.
+//! The data plane: serves one request from its bytes to its reply.
 //!
 //! Three walks, each in one file: a request's (`decide.rs`), a batch's (`batch.rs`) and a shadow's (`shadow_walk.rs`). Knows
 //! nothing of sockets or protocols (see `Dialect`), nor of how measurements are kept (see `Sink`).

@@ -1,4 +1,4 @@
-//! What runs, as opposed to the documents that describe it: models with their sessions, ready on their home lanes.
+//! Loaded deployments and models with their sessions, as opposed to the documents that describe them.
 
 use crate::Decision;
 use crate::admission::Gate;
@@ -36,25 +36,25 @@ impl Session {
     }
 }
 
-/// A deployment that serves. `M` is what measures it.
+/// A deployment that serves. `M` is its meter.
 pub struct Deployment<M> {
     pub name: String,
-    /// Of the document that it was made from: an equal one need not be loaded again.
+    /// The digest of its document: an equal document need not be loaded again.
     pub digest: Digest,
     /// The version for callers who name none.
     pub route: String,
-    /// Those of its candidate among them.
+    /// Includes those of its candidate.
     pub versions: Vec<Arc<Model<M>>>,
     /// The candidate of a deployment without a decision; with one it is a variant of the decision.
     pub trial: Option<Trial<M>>,
     /// The candidate as status pages show it, with or without a decision.
     pub candidate: Option<CandidateState>,
-    /// None where the models are served as they are.
+    /// None if callers use the models directly.
     pub decision: Option<Arc<Decision<M>>>,
     pub provenance: Provenance,
-    /// For verification by later trust policies; none where nothing is verified.
+    /// For verification by later trust policies; none if nothing is verified.
     pub origin: Option<Box<Origin>>,
-    /// Of the last snapshot that asked for it.
+    /// The generation of the last snapshot that named it.
     pub generation: AtomicU64,
 }
 
@@ -71,19 +71,19 @@ pub struct CandidateState {
     pub versions: Vec<String>,
     /// From 0 to 1.
     pub share: f64,
-    /// It runs for all requests, whatever its share, and answers none.
+    /// It runs for all requests and answers none; its share has no effect.
     pub shadow: bool,
 }
 
 /// Who signed and approved a deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Provenance {
-    /// Nobody, or nobody that this server can verify.
+    /// Without a signature that this server can verify.
     Unsigned,
     Signed(Approved),
 }
 
-/// A version of a registry that was signed, and who approved it.
+/// A signed version of a registry and its approvers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Approved {
     pub name: String,
@@ -100,7 +100,7 @@ impl Serialize for Provenance {
     }
 }
 
-/// What a deployment was made from.
+/// The document that a deployment was made from.
 pub struct Origin {
     pub document: snapshot::Deployment,
     pub base: PathBuf,
@@ -111,8 +111,7 @@ impl<M> Deployment<M> {
         self.versions.iter().find(|model| &*model.version == version)
     }
 
-    /// Whether anybody but the caller holds it. Jobs in flight hold their model, and requests their decision; once only the
-    /// caller does, dropping it there is the last.
+    /// Whether anything but the caller holds it: jobs in flight hold their model, and requests their decision.
     pub fn in_use(self: &Arc<Deployment<M>>) -> bool {
         let decision = self.decision.as_ref();
         let own = |model: &Arc<Model<M>>| {
@@ -126,10 +125,10 @@ impl<M> Deployment<M> {
     }
 }
 
-/// What its deployment grants a model and asks of it.
+/// A deployment's limits and deadlines for its models.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// For requests without one of their own.
+    /// For requests without a deadline of their own.
     pub deadline: Option<Duration>,
     pub queue_wait_max: Duration,
     pub run_max: Duration,
@@ -139,23 +138,23 @@ pub struct Terms {
 
 /// One model version that serves.
 pub struct Model<M> {
-    /// Its own for as long as the process lives, unlike its address.
+    /// Unique for the life of the process, unlike its address.
     pub(crate) key: ModelKey,
     pub name: Arc<str>,
     pub version: Arc<str>,
     pub signature: Arc<Signature>,
     pub batching: Batching,
-    /// What the classes of an output are called, in their order, by the output's name.
+    /// The names of an output's classes, by the output's name.
     pub labels: HashMap<String, Arc<[String]>>,
     pub meter: Arc<M>,
     pub(crate) service: Service,
-    /// Elements of a row as the latency table knows it, where rows may be longer.
+    /// Elements of a row in the latency table, if rows may be longer.
     pub(crate) row_elements: Option<usize>,
     pub(crate) terms: Terms,
     pub(crate) gate: Arc<Gate>,
     pub(crate) breaker: Breaker,
     pub(crate) homes: Vec<Home>,
-    /// Where it runs once it was moved; none where this process has no model hosts.
+    /// Runs it once it was moved; none if this process has no model hosts.
     pub(crate) hosted: Option<Session>,
 }
 
@@ -175,8 +174,8 @@ pub struct ModelParts<M> {
 impl<M> Model<M> {
     /// `lanes` with sockets are homes of its runners. Also returns the surveyor of its latency table.
     pub fn new(parts: ModelParts<M>, loaded: LoadedModel, lanes: usize) -> (Model<M>, Surveyor) {
-        // A model with fewer sessions than lanes starts at a lane of its own choosing, so that several such models do
-        // not all land on the first.
+        // A model with fewer sessions than lanes starts at a lane that depends on its name, so that several such models do
+        // not all share the first lanes.
         let first = usize::from(*parts.name.as_bytes().last().unwrap_or(&0)) % lanes;
         let conduct = parts.conduct;
         let home = |(place, runner)| Home::new((first + place) % lanes, Box::new(runner), &conduct);
@@ -200,7 +199,7 @@ impl<M> Model<M> {
     }
 }
 
-/// A session and the two lanes that may use it: one with sockets while the model is fast, and the compute lane beside it.
+/// A session and the two lanes that may use it: one with sockets while the model is fast, and its compute lane.
 /// On cache lines of its own: its lanes write to it with every request.
 #[repr(align(128))]
 pub(crate) struct Home {
@@ -219,17 +218,17 @@ impl Home {
 }
 
 impl<M> Model<M> {
-    /// How many runs of it there may be at once.
+    /// The maximum number of concurrent runs.
     pub fn sessions(&self) -> usize {
         self.homes.len()
     }
 
-    /// The wait for a fuller batch that its deployment asks for: so many rows, or so long.
+    /// The wait for a fuller batch that its deployment sets: this many rows, or this long.
     pub fn batch_wait(&self) -> Option<(usize, Duration)> {
         self.terms.batch_wait.map(|wait| (wait.rows, wait.window))
     }
 
-    /// Where it runs instead of on lanes; none while it runs there.
+    /// The hosted session, if the model was moved to a model host.
     pub(crate) fn moved(&self) -> Option<&Session> {
         self.hosted.as_ref().filter(|_| self.service.conduct.moved())
     }
@@ -238,14 +237,14 @@ impl<M> Model<M> {
         &self.service.table
     }
 
-    /// The most rows of one request that run together: as many as may lie in a batch, so that who sends many gets what each
-    /// would get alone.
+    /// The maximum rows of one request in a run: the probed batch size, so that each row gets the result it would get alone.
     pub(crate) fn rows_at_once(&self) -> usize {
         if self.batching.on() { self.batching.rows_max.max(1) } else { 1 }
     }
 
-    /// How many rows of the latency table a request amounts to, by what it says itself: its shapes are not checked yet, and
-    /// rows without elements are the client's word only.
+    /// The request's cost in rows of the latency table, by its own claims.
+    ///
+    /// Its shapes are not checked yet, so rows without elements do not count.
     pub(crate) fn rows_asked(&self, request: &InferRequest) -> usize {
         if let (Some(body), Some(spec)) = (&request.whole, self.signature.inputs.first()) {
             return self.scale_of(body.len() / spec.datatype.size().unwrap_or(1), 1);
@@ -254,7 +253,7 @@ impl<M> Model<M> {
         rows.saturating_mul(self.scale(&request.inputs, rows))
     }
 
-    /// How many rows of the latency table a row of these inputs amounts to.
+    /// The cost of a row of these inputs, in rows of the latency table.
     pub(crate) fn scale(&self, inputs: &[Tensor], rows: usize) -> usize {
         if self.row_elements.is_none() {
             return 1;

@@ -37,7 +37,7 @@ fn overload(kind: FaultKind) -> bool {
     )
 }
 
-/// What the answer says of a remedy; none where none is declared.
+/// The remedy as answers report it; none if none is declared.
 pub(crate) fn remedied(fault: &Fault, remedy: Remedy) -> Option<Remedied> {
     let remedy = match remedy {
         Remedy::Error => return None,
@@ -64,7 +64,7 @@ pub(crate) fn first_deadline(remedies: &Remedies, deadline: Option<Nanos>, now: 
     let kept = match remedies.timeout {
         Remedy::Error | Remedy::Shed => Duration::ZERO,
         Remedy::Rules | Remedy::Outcome(_) => (left / 4).min(KEPT_MAX),
-        // It runs a model as well.
+        // These run a model again.
         Remedy::Retry | Remedy::Previous => left / 2,
     };
     Some(Nanos(deadline.0 - core::nanos(kept)))

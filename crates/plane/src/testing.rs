@@ -72,7 +72,7 @@ impl Sink for Runs {
     }
 }
 
-/// Adds one to every byte; wants too much memory on 249, fails on 250, panics on 251.
+/// Adds one to every byte; exceeds its memory on 249, fails on 250, panics on 251.
 #[derive(Default)]
 pub struct AddOne(Vec<u8>);
 
@@ -206,7 +206,7 @@ pub fn lanes_by(
     let mut services = PlaneServices::in_memory(clock.clone(), WallClock::manual(WALL_MS));
     edit(&mut services);
     let (mut plane, mut inboxes) = Plane::new(Lanes { sockets, compute: sockets }, limits(), clock, services);
-    Arc::get_mut(&mut plane).expect("nobody shares it yet").thread_time = || Duration::ZERO;
+    Arc::get_mut(&mut plane).expect("not shared yet").thread_time = || Duration::ZERO;
     // The spare lane's: nothing is sent there.
     inboxes.pop();
     let lane = |(id, inbox)| (Lane::new(Arc::clone(&plane), id, Runs::default()), inbox);

@@ -1,4 +1,4 @@
-//! Requests for a model with a candidate: which version each is counted under, whatever becomes of it.
+//! Requests for a model with a candidate: the version that each is counted under, however it ends.
 
 use super::*;
 use crate::Trial;
@@ -16,7 +16,7 @@ use tokio::task::LocalSet;
 
 const ROUNDS: usize = 200;
 
-/// Asks for the model `m` and names no version.
+/// Requests the model `m` without a version.
 struct Unversioned;
 
 impl Dialect for Unversioned {
@@ -81,7 +81,7 @@ impl Run for Fails {
     }
 }
 
-/// The answers to `ROUNDS` requests with this body, and what each was counted under: its version and how it ended.
+/// The answers to `ROUNDS` requests with this body, and the version and outcome that each was counted under.
 fn asked(body: &'static [u8]) -> Vec<(Result<String, Fault>, Option<&'static str>, Outcome)> {
     asked_by(|| ready(Ok(Bytes::from_static(body))))
 }

@@ -1,5 +1,5 @@
-//! Recording decisions: each row's record goes to the journal, and, where the decision is declared `sync`, the answer waits
-//! until it is on the disk. Slots for the records were reserved at admission.
+//! Passes each row's record to the journal. If the decision is declared `sync`, the answer waits until the record is on the
+//! disk. Slots for the records were reserved at admission.
 
 use crate::decision_walk::DecisionWalk;
 use crate::journal_slots::Offered;
@@ -12,11 +12,11 @@ use flyball_core::{DecisionRecord, Decisions, Fault, FaultKind, LaneRecorder, Si
 use flyball_decision::{Durability, Remedy, WhenUnavailable};
 use std::time::Duration;
 
-/// When to try again, where the journal has no slot.
+/// The retry pause if the journal has no slot.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl<S: Sink> DecisionWalk<'_, S> {
-    /// The answer as it was recorded, or as the remedy leaves it. Counts what was decided.
+    /// Records and counts the decisions. Returns the answer, changed by a remedy if recording failed.
     pub(crate) async fn record(
         &mut self,
         decisions: Result<Decisions, Fault>,
@@ -49,7 +49,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
         self.decision.program.record.durability == Durability::Sync
     }
 
-    /// Offers a record of each row that was decided, or was admitted and failed.
+    /// Offers a record of each row that was decided, or that was admitted and failed.
     fn offer(&mut self, recorder: &dyn LaneRecorder, walk: &Walk<S>) {
         let facts = self.request_facts(walk);
         for row in 0..self.buffers.states.len() {
@@ -66,7 +66,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
         }
     }
 
-    /// Tells the journal how many decisions are answered without a record.
+    /// Reports to the journal how many decisions are answered without a record.
     fn missed(&self, recorder: &dyn LaneRecorder, why: Unavailable) {
         let decisions = self.buffers.states.iter().filter(|state| unrecorded(state)).count();
         if decisions > 0 {
@@ -128,7 +128,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
         why.filter(|_| late.is_empty())
     }
 
-    /// Replaces each decision that has no record by what its remedy declares.
+    /// Replaces each unrecorded decision as its remedy declares.
     fn redecide(&mut self, remedy: Remedy, fault: &Fault) {
         let (policy, buffers) = (&self.decision.program.policy, &mut *self.buffers);
         for (row, state) in buffers.states.iter_mut().enumerate().filter(|(_, state)| unrecorded(state)) {
@@ -158,12 +158,12 @@ pub(crate) fn fault(stage: Stage, why: Unavailable) -> Fault {
     Fault::new(FaultKind::RecordFailed, stage, text).retry_after(PAUSE)
 }
 
-/// Whether a row is decided without a record, on the disk or under way.
+/// Whether a row is decided but has no record, on the disk or under way.
 fn unrecorded(state: &RowState) -> bool {
     matches!(state.progress, Progress::Decided { .. }) && !state.offered
 }
 
-/// What is recorded of a row; nothing of rows that were refused before admission.
+/// The counted part of a row's record; none for rows that were refused before admission.
 fn record_of(state: &RowState) -> Option<DecisionRecord> {
     let outcome = match &state.progress {
         Progress::Decided { verdict, .. } => Some(verdict.outcome),

@@ -1,4 +1,4 @@
-//! The answer: assembled from rows that were decided or failed, and written in the transport's dialect.
+//! Assembles the answer from decided and failed rows, and writes it in the transport's dialect.
 
 use crate::Lane;
 use crate::decision_walk::DecisionWalk;
@@ -20,7 +20,7 @@ pub(crate) fn respond<S: Sink, D: DecisionDialect>(
 }
 
 impl<S: Sink> DecisionWalk<'_, S> {
-    /// Assembles the answer. Where no row could be decided, the fault is the request's.
+    /// Assembles the answer. If no row could be decided, the request fails.
     pub(crate) fn answer(&mut self, walk: &Walk<S>) -> Result<Decisions, Fault> {
         let hopeless = self.ask.single
             || self.buffers.states.iter().all(
@@ -112,8 +112,8 @@ fn failed(fault: &Fault) -> RowOutcome {
     RowOutcome::Failed { kind: fault.kind, stage: fault.stage, text: fault.text.to_string() }
 }
 
-/// A row that was neither decided nor failed: a mistake of ours, and no reason to end the lane.
+/// A row that was neither decided nor failed: a bug, but no reason to end the lane.
 fn undecided() -> Fault {
-    let text = "the row came to no decision, which is a mistake of the server; tell who runs it";
+    let text = "the row was not decided, which is a bug in the server; report it to its operator";
     Fault::new(FaultKind::Panicked, Stage::Policy, text)
 }

@@ -1,5 +1,6 @@
-//! The model's inputs: from request tensors, by name, in the model's order, of its types and shapes; or from the columns of a
-//! decision's rows. What does not fit is refused with what the model wants.
+//! The model's inputs, in its order, types and shapes: from a request's tensors, or from the columns of a decision's rows.
+//!
+//! A mismatch is refused with what the model expects.
 
 use crate::decision_walk::DecisionWalk;
 use crate::plan::ModelStep;
@@ -8,10 +9,10 @@ use crate::{Model, classification};
 use flyball_core::{Fault, InferRequest, OutputSlot, RequestedOutput, Sink, Stage, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
-/// The outputs that the caller gets, by index in the model's order.
+/// The outputs for the caller, by index in model order.
 pub(crate) type SelectedOutputs = SmallVec<[OutputSlot; 4]>;
 
-/// Takes the inputs, and which outputs are wanted, out of a request.
+/// Extracts the inputs and the selected outputs of a request.
 pub(crate) fn tensor<M>(
     request: &mut InferRequest,
     model: &Model<M>,
@@ -45,7 +46,7 @@ fn inputs(mut given: Vec<Tensor>, specs: &[TensorSpec], batched: bool) -> Result
     Ok(given)
 }
 
-/// The outputs asked for, or all of them.
+/// The requested outputs, or all of them.
 fn selected(asked: &[RequestedOutput], specs: &[TensorSpec], raw: bool) -> Result<SelectedOutputs, Fault> {
     if asked.is_empty() {
         return Ok((0..specs.len()).map(|output| OutputSlot { output, raw, region: None }).collect());
@@ -57,7 +58,7 @@ fn selected(asked: &[RequestedOutput], specs: &[TensorSpec], raw: bool) -> Resul
         if asked.classes > 0 {
             classification::check(&specs[output])?;
         }
-        // What goes into a region does not go into the answer.
+        // An output in shared memory is not part of the answer.
         let raw = asked.region.is_none() && asked.binary.unwrap_or(raw);
         Ok(OutputSlot { output, raw, region: asked.region.clone() })
     };
@@ -93,8 +94,8 @@ fn fits(tensor: &Tensor, spec: &TensorSpec) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Inputs of a model that is batched must agree on the first axis, or the rows of a joined batch would not line up. A
-/// model that is run one request at a time may mean what it likes by it.
+/// Checks that all inputs of a batched model have the same first axis, or the rows of a batch would not line up. For a model
+/// without batching the first axis may have any meaning.
 fn same_rows(given: &[Tensor]) -> Result<(), Fault> {
     let Some(first) = given.first() else { return Ok(()) };
     if let Some(empty) = given.iter().find(|tensor| tensor.rows() > 0 && tensor.size() == 0) {

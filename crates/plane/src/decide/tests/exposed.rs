@@ -1,4 +1,4 @@
-//! A decision's models and tensors: who reaches them, and what is recorded of those who do.
+//! Access to a decision's models by tensors, and the records of such calls.
 
 use super::recorder::Book;
 use super::world::{World, document};
@@ -92,8 +92,11 @@ fn tensors_are_recorded_or_refused_and_a_place_that_is_not_used_is_given_back() 
     let record = TensorRecord::reserve(&world.lane, found().decision).unwrap().expect("there is a recorder");
     assert_eq!(book.held(), 1);
     record.with_inputs(&[]).offer(&found().model, &walk);
-    let told = book.of(RecordKind::Tensors);
-    assert_eq!((told.len(), &told[0]["decision"], &told[0]["protocol"]), (1, &json!("d"), &json!("http")));
+    let records = book.of(RecordKind::Tensors);
+    assert_eq!(
+        (records.len(), &records[0]["decision"], &records[0]["protocol"]),
+        (1, &json!("d"), &json!("http"))
+    );
     drop(TensorRecord::reserve(&world.lane, found().decision).unwrap());
     assert_eq!((book.held(), book.offered()), (0, 1));
     book.state().refusals.push_back(Unavailable::Full);
