@@ -87,11 +87,13 @@ PLAIN_PATHS = tuple(
     for crate in (
         "core",
         "decision",
+        "deployments",
         "engine",
         "features",
         "flyballd",
         "journal",
         "load",
+        "plane",
         "py",
         "sandbox",
         "server",

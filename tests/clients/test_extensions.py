@@ -240,8 +240,8 @@ def test_what_cannot_be_loaded_is_refused_with_its_reason(begin: Started, protoc
         assert "0" * 64 in listed[3]
         text = protocol.refused("UNAVAILABLE", lambda: client.load_model("broken"))
         assert text.startswith("model 'broken' could not be loaded: version 1: ")
-        assert protocol.refused("NOT_FOUND", lambda: client.load_model("nobody")) == "model 'nobody' is not here"
-        assert protocol.refused("NOT_FOUND", lambda: client.unload_model("nobody")) == "model 'nobody' is not here"
+        assert protocol.refused("NOT_FOUND", lambda: client.load_model("nobody")) == "unknown model 'nobody'"
+        assert protocol.refused("NOT_FOUND", lambda: client.unload_model("nobody")) == "unknown model 'nobody'"
         text = protocol.refused("UNIMPLEMENTED", lambda: client.load_model("linear", config="{}"))
         assert "a load with 'config' is not offered" in text
 

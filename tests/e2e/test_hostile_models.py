@@ -60,7 +60,7 @@ def test_a_run_that_grows_with_its_input_fails_alone_and_memory_is_given_back(
         for name in GROWING:
             reply = connection.post(infer_path(name), {"inputs": HOSTILE[name].inputs})
             assert reply.status == 422, (name, reply.status, reply.error)
-            assert f"a run may have {RUN_MIB} MiB (run_memory_bytes_max)" in reply.error, (name, reply.error)
+            assert f"a run may use {RUN_MIB} MiB (run_memory_bytes_max)" in reply.error, (name, reply.error)
             assert_same(connection.infer("linear", row("linear", 1)), wanted)
         assert kilobytes(server, "VmHWM") < BUDGET_MIB << 10
         for name in GROWING:

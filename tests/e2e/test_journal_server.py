@@ -127,7 +127,7 @@ def test_an_override_names_an_outcome_of_the_policy_of_a_decision_that_serves(se
     )
     for path, document in (("/v1/overrides", OVERRIDE), ("/v1/outcomes", {"id": ID, "truth": 1})):
         reply = tell(server, path, {**document, "decision": "loan"})
-        assert (reply.status, reply.json["detail"]) == (404, "decision 'loan' is not here; serving: pay")
+        assert (reply.status, reply.json["detail"]) == (404, "unknown decision 'loan'; serving: pay")
 
 
 def test_a_seal_puts_what_was_decided_under_a_checkpoint(server: Server, place: Path) -> None:

@@ -156,7 +156,7 @@ def lane_lost(server: Server, asking: Raw) -> bool:
     """Beside other work a run may be stopped before its long operator begins; then the request is sent again."""
     if select.select([asking.socket], [], [], 0)[0] and asking.reply() is not None:
         asking.send(raw_infer("holding", size(HELD)))
-    return any("process of its own" in line for line in server.log.all())
+    return any("the model runs in a model host from now on" in line for line in server.log.all())
 
 
 def test_a_model_that_held_its_lane_runs_in_a_process_of_its_own_from_then_on(
@@ -185,6 +185,6 @@ def test_a_model_that_held_its_lane_runs_in_a_process_of_its_own_from_then_on(
             assert connection.infer("holding", size(3))["y"].tolist() == [4]
             again = connection.post(infer_path("holding"), json_request(size(HELD)))
             assert (again.status, again.error) == (500, stopped)
-    lost = [line for line in server.log.all() if "process of its own" in line]
+    lost = [line for line in server.log.all() if "the model runs in a model host from now on" in line]
     assert len(lost) == 1, "it took a lane once"
     assert server.stop().code == 0

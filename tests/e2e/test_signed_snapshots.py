@@ -378,7 +378,7 @@ def test_what_serves_is_taken_out_when_its_key_is_revoked_and_callers_are_told_w
     desk.office.revoke("anna")
     until("it is judged again", lambda: desk.states() == [("refused", "")] or None)
     assert desk.deployments()["deployments"][0]["reason"].startswith("key_revoked: ")
-    line = desk.server.log_line(lambda fields: "taken out of service" in str(fields))
+    line = desk.server.log_line(lambda fields: "a revoked deployment was withdrawn" in str(fields))
     assert line["level"] == "ERROR"
     with Http(desk.server) as connection:
         reply = connection.post("/v2/models/fraud/infer", {"inputs": []})

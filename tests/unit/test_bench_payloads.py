@@ -192,8 +192,8 @@ def test_a_server_elsewhere_tells_its_signature_and_no_answers():
 
 def test_a_server_that_does_not_know_the_model_is_told_as_such():
     with V2Server() as server:
-        server.script.append(lambda handler: handler.answer(404, b'{"error": "model \'m\' is not here"}'))
-        with pytest.raises(NotFoundError, match="is not here"):
+        server.script.append(lambda handler: handler.answer(404, b'{"error": "unknown model \'m\'"}'))
+        with pytest.raises(NotFoundError, match="unknown model 'm'"):
             payloads_for_server(PayloadSource(), server.url, "m")
 
 

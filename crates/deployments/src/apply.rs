@@ -1,6 +1,7 @@
-//! Applies a snapshot, deployment by deployment: verify, load, probe, warm up, swap. Unchanged deployments are not touched; one
-//! that cannot be served is refused with its reason and keeps its last good state, and the others go on. What was replaced
-//! stays warm, so that a rollback loads nothing.
+//! Applies a snapshot, deployment by deployment: verify, load, probe, warm up, swap.
+//!
+//! Unchanged deployments are not touched. One that cannot be served is refused with its reason and keeps its last good state;
+//! the others go on. Replaced deployments stay warm, so that a rollback loads nothing.
 
 mod ack;
 mod recheck;
@@ -47,19 +48,18 @@ pub enum NotLoaded {
 struct Ready<M> {
     deployment: Arc<Deployment<M>>,
     surveyors: Vec<Surveyor>,
-    /// It serves already.
+    /// It already serves.
     kept: bool,
 }
 
-/// What models are loaded with.
+/// The means to load models.
 pub struct Engine {
     pub runtime: Runtime,
     pub hosts: ModelHosts,
     pub memory: MemoryBudget,
 }
 
-/// Loads models into a plane. One loader belongs to one plane, and loads one thing at a time; what is trusted may change at
-/// any time, on another thread.
+/// Loads models into a plane, one at a time. A plane has one loader. Trust may change at any time, on another thread.
 pub struct Loader<M: Send + Sync + 'static> {
     engine: Engine,
     plane: Arc<Plane<M>>,
@@ -67,17 +67,17 @@ pub struct Loader<M: Send + Sync + 'static> {
     gate: Arc<TrustGate>,
     /// Held while routes change, and from the last verification of a deployment until it serves.
     changes: Mutex<()>,
-    /// Of the last applied snapshot.
+    /// The index of the last applied snapshot.
     asked_for: ArcSwapOption<Index>,
-    /// How models behave, by their files: one that was moved to a model host stays there when it is loaded again.
+    /// The conduct of models by digest: a model that was moved to a model host stays there when it is loaded again.
     conducts: Mutex<HashMap<Digest, Arc<Conduct>>>,
     warm: Mutex<WarmPool<M>>,
     reaper: Reaper<M>,
     applied: ArcSwap<Applied>,
-    /// Versions of models that were loaded since the start.
+    /// Model versions loaded since the start.
     loads: AtomicU64,
     fingerprint: Fingerprint,
-    /// The last that was recorded.
+    /// The last registry event that was recorded.
     registered: Mutex<Option<Registered>>,
     _watchdog: Watchdog,
 }
@@ -116,13 +116,13 @@ impl<M: Send + Sync + 'static> Loader<M> {
         self.applied.load_full()
     }
 
-    /// Versions of models that were loaded since the start.
+    /// Model versions loaded since the start.
     pub fn loads(&self) -> u64 {
         self.loads.load(Ordering::Relaxed)
     }
 
-    /// Applies a snapshot and acknowledges each deployment. Before each version it asks whether the server is `leaving`, and then
-    /// stops: what was not reached stays as it was and is not acknowledged.
+    /// Applies a snapshot and acknowledges each deployment. Stops before the next version if the server is `leaving`: the
+    /// remaining deployments stay as they were and are not acknowledged.
     pub fn apply(&self, bundle: &Bundle, leaving: &dyn Fn() -> bool) -> Outcome {
         let entries = &bundle.index.deployments;
         if let Err(refused) = self.gate.index(bundle) {
@@ -136,7 +136,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
         self.asked_for.store(Some(Arc::new(bundle.index.clone())));
         self.change(&self.hold(), |routes| entries.iter().for_each(|entry| routes.load(&entry.name)));
         let mut acks = self.remove_all_but(entries);
-        // What needs no load comes first: a rollback must not wait for another deployment's large model.
+        // Loaded deployments come first: a rollback must not wait for another deployment's large model.
         let (loaded, to_load): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| self.is_loaded(entry));
         let bring = |entry: &IndexEntry| self.apply_one(bundle, entry, leaving);
         acks.extend(loaded.into_iter().take_while(|_| !leaving()).map_while(bring));
@@ -151,7 +151,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
         Outcome { acks, refused: None }
     }
 
-    /// Removes what a snapshot does not name from the routes and from the warm pool.
+    /// Removes deployments that a snapshot does not name from the routes and the warm pool.
     fn remove_all_but(&self, entries: &[IndexEntry]) -> Vec<Ack> {
         let named = |name: &str| entries.iter().any(|entry| entry.name == name);
         let gone = self.change(&self.hold(), |routes| routes.retain(named));
@@ -171,8 +171,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
         serving == Some(entry.digest) || self.warm().has(entry)
     }
 
-    /// Loads one deployment of a snapshot, and leaves all others as they are. Asks whether the server is `leaving` as
-    /// `apply` does.
+    /// Loads one deployment of a snapshot, without changing others. Stops if the server is `leaving`, like `apply`.
     pub fn load_one(
         &self,
         bundle: &Bundle,
@@ -195,8 +194,8 @@ impl<M: Send + Sync + 'static> Loader<M> {
         Ok(ack)
     }
 
-    /// Takes a deployment out of the routes. Its memory is freed once the requests in flight have ended. `None` where it does not
-    /// serve.
+    /// Removes a deployment from the routes; `None` if it does not serve. Its memory is freed once the requests in flight have
+    /// ended.
     pub fn unload(&self, name: &str) -> Option<Ack> {
         let gone = self.change(&self.hold(), |routes| routes.unload(name))?;
         let ack = ack(&gone, AckState::Removed);
@@ -207,7 +206,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
         Some(ack)
     }
 
-    /// Keeps what is replaced warm, until the pool is full.
+    /// Keeps a replaced deployment warm. A full pool drops its oldest.
     fn replace(&self, replaced: Arc<Deployment<M>>) {
         let gone = self.warm().keep(replaced);
         gone.into_iter().for_each(|gone| self.reaper.reap(gone));
@@ -218,15 +217,15 @@ impl<M: Send + Sync + 'static> Loader<M> {
         gone.into_iter().for_each(|gone| self.reaper.reap(gone));
     }
 
-    /// Drops the warm pool; true where it had anything.
+    /// Drops the warm pool; false if it was empty.
     fn make_room(&self) -> bool {
         let gone = self.warm().drain();
         if gone.is_empty() {
             return false;
         }
         tracing::info!(deployments = gone.len(), "memory is short: the warm deployments are dropped");
-        // Here, and not by the reaper: the caller needs the memory now. What a request or a survey still holds is waited for, for
-        // a while; then it goes when they end.
+        // Not by the reaper: the caller needs the memory now. Waits a while for requests and surveys in flight; beyond that the
+        // reaper takes over.
         let patience = Instant::now() + ROOM_WAIT;
         for deployment in gone {
             while deployment.in_use() && Instant::now() < patience {
@@ -261,12 +260,12 @@ impl<M: Send + Sync + 'static> Loader<M> {
         self.applied.store(Arc::new(applied));
     }
 
-    /// Held by whoever changes routes: the loads, one after the other, and the thread that verifies what serves.
+    /// Locks the routes for a change: by loads, one after the other, and by the thread that verifies serving deployments.
     fn hold(&self) -> Changing<'_> {
         self.changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the routes at once: lanes see them as before or as after.
+    /// Changes the routes atomically.
     fn change<T>(&self, _held: &Changing<'_>, edit: impl FnOnce(&mut Routes<M>) -> T) -> T {
         let mut routes = (**self.plane.routes.load()).clone();
         let edited = edit(&mut routes);
@@ -274,11 +273,11 @@ impl<M: Send + Sync + 'static> Loader<M> {
         edited
     }
 
-    /// `None` where the server began to leave before all versions were loaded.
+    /// `None` if the server began to leave before all versions were loaded.
     fn apply_one(&self, bundle: &Bundle, entry: &IndexEntry, leaving: &dyn Fn() -> bool) -> Option<Ack> {
         let generation = bundle.index.generation;
         let ready = self.bring(bundle, entry, leaving);
-        // A load takes time, and keys may be revoked meanwhile. From here on none can be, until it serves.
+        // Keys may be revoked during a load. Under this lock none can be, until the deployment serves.
         let held = self.hold();
         match ready.and_then(|ready| ready.map(|ready| self.still_trusted(ready)).transpose()) {
             Ok(None) => None,
@@ -319,8 +318,8 @@ impl<M: Send + Sync + 'static> Loader<M> {
         }
     }
 
-    /// The deployment that an entry asks for: from the routes, the warm pool, or the disk. Signatures are verified in each case,
-    /// since a key may have been revoked meanwhile; files only where they are read.
+    /// Finds an entry's deployment in the routes or the warm pool, or loads it. Signatures are verified in each case, since a
+    /// key may have been revoked meanwhile; files only if they are read.
     fn bring(
         &self,
         bundle: &Bundle,
@@ -412,13 +411,10 @@ impl<M: Send + Sync + 'static> Loader<M> {
         compiled.map(Some).map_err(|why| format!("decision: {why}"))
     }
 
-    /// Before the first decision, so that whatever its records name is in the journal.
+    /// Records the documents of a decision before its first record refers to them.
     fn record(&self, bundle: &Bundle, deployment: &Deployment<M>) {
-        let Some((recorder, decision)) =
-            self.plane.services.recorder.as_ref().zip(deployment.decision.as_ref())
-        else {
-            return;
-        };
+        let Some(recorder) = &self.plane.services.recorder else { return };
+        let Some(decision) = &deployment.decision else { return };
         let program = &decision.program;
         recorder.served(Served {
             decision: deployment.name.clone(),
@@ -431,13 +427,10 @@ impl<M: Send + Sync + 'static> Loader<M> {
         });
     }
 
-    /// Records which registry event serves from now on, once.
+    /// Records once which registry event serves from now on.
     fn record_origin(&self, bundle: &Bundle) {
-        let Some((recorder, registry)) =
-            self.plane.services.recorder.as_ref().zip(bundle.index.registry.as_ref())
-        else {
-            return;
-        };
+        let Some(recorder) = &self.plane.services.recorder else { return };
+        let Some(registry) = &bundle.index.registry else { return };
         let registered = Registered {
             sequence: registry.sequence,
             hash: registry.hash,
@@ -456,7 +449,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
 fn document(bundle: &Bundle, entry: &IndexEntry) -> Result<snapshot::Deployment, String> {
     let bytes = bundle
         .document(&entry.digest)
-        .ok_or_else(|| format!("its document {} is missing or is not what its digest says", entry.digest))?;
+        .ok_or_else(|| format!("its document {} is missing or does not match its digest", entry.digest))?;
     let document = snapshot::Deployment::read(bytes).map_err(|faults| faults.to_string())?;
     if document.name != entry.name {
         return Err(format!("its document is for '{}'", document.name));

@@ -1,5 +1,5 @@
-//! A deployment's candidate: for a model it gets a share of the requests; for a decision it is a further variant (the plane
-//! compiles that). A candidate that cannot be compared with the champion refuses the deployment.
+//! A deployment's candidate: a model's candidate gets a share of the requests; a decision's is a further variant, which the
+//! plane compiles. A candidate that cannot be compared with the champion refuses the deployment.
 
 use flyball_core::TensorSpec;
 use flyball_core::snapshot;
@@ -42,8 +42,8 @@ pub(crate) fn trial<M>(
     ] {
         if !alike(ours, theirs) {
             return Err(format!(
-                "candidate: its {what} are {}, those of the serving version are {}; callers could not tell them \
-                 apart: promote it without a share",
+                "candidate: its {what} are {}, but those of the serving version are {}; callers could not use both: \
+                 promote it without a share",
                 shown(theirs),
                 shown(ours)
             ));
@@ -55,7 +55,7 @@ pub(crate) fn trial<M>(
 const SHADOW: &str =
     "candidate: a model without a decision has no records to compare; give it a share, or a decision";
 
-/// Whether callers of the one can call the other.
+/// Whether callers of one can call the other.
 fn alike(ours: &[TensorSpec], theirs: &[TensorSpec]) -> bool {
     let same = |one: &TensorSpec, other: &TensorSpec| {
         (&one.name, one.datatype, one.shape.len()) == (&other.name, other.datatype, other.shape.len())
@@ -71,8 +71,8 @@ fn shown(specs: &[TensorSpec]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::model;
     use flyball_core::snapshot::Document;
+    use flyball_plane::testing::{AddOne, Made};
     use serde_json::{Value as Json, json};
 
     fn version(number: &str) -> Json {
@@ -94,6 +94,7 @@ mod tests {
     }
 
     fn models() -> Vec<Arc<Model<()>>> {
+        let model = |version| Made::usual().version(version, |_place| Box::new(AddOne::default()));
         vec![model("1"), model("2")]
     }
 

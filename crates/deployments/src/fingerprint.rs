@@ -1,12 +1,12 @@
-//! What makes a run differ from machine to machine, for decision records: the runtime, its threads, the CPU and its features.
-//! A replay on a machine with another fingerprint says so.
+//! The fingerprint of a machine, for decision records: whatever may change a run's result. The runtime, its threads, the CPU and
+//! its features. A replay reports a different fingerprint.
 
 use flyball_core::Digest;
 use flyball_engine::{INTER_THREADS, INTRA_THREADS, PROVIDER, Runtime};
 use flyball_plane::Build;
 use serde_json::json;
 
-/// JSON, with its digest; records name it by that.
+/// JSON with its digest, which records refer to.
 #[derive(Debug)]
 pub struct Fingerprint {
     pub json: Vec<u8>,
@@ -15,7 +15,7 @@ pub struct Fingerprint {
 
 impl Fingerprint {
     pub fn new(runtime: &Runtime, build: Build) -> Fingerprint {
-        let cpu = Cpu::look();
+        let (cpu, cpu_features) = cpu();
         let json = json!({
             "onnxruntime": runtime.version(),
             "provider": PROVIDER,
@@ -23,8 +23,8 @@ impl Fingerprint {
             "inter_threads": INTER_THREADS,
             "arch": std::env::consts::ARCH,
             "os": std::env::consts::OS,
-            "cpu": cpu.name,
-            "cpu_features": cpu.features,
+            "cpu": cpu,
+            "cpu_features": cpu_features,
             "flyball": build.version,
             "commit": build.commit,
         });
@@ -33,26 +33,19 @@ impl Fingerprint {
     }
 }
 
-struct Cpu {
-    /// As the kernel names it.
-    name: Option<String>,
-    features: Vec<&'static str>,
-}
-
-/// Features that are asked of the kernel: this Rust cannot detect them.
+/// Features read from the kernel, because Rust cannot detect them yet.
 const BY_KERNEL: [&str; 3] = ["amx_tile", "amx_int8", "amx_bf16"];
 
-impl Cpu {
-    fn look() -> Cpu {
-        let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let mut lines = text.lines().filter_map(|line| line.split_once(':'));
-        let mut find = |key| lines.find(|(named, _)| named.trim() == key).map(|(_, value)| value.trim());
-        let name = find("model name").map(str::to_owned);
-        let flags = find("flags").unwrap_or_default();
-        let mut features = cpu_features();
-        features.extend(BY_KERNEL.into_iter().filter(|flag| flags.split(' ').any(|has| has == *flag)));
-        Cpu { name, features }
-    }
+/// The kernel's name of the CPU, and its features.
+fn cpu() -> (Option<String>, Vec<&'static str>) {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    let mut find = |key| lines.find(|(named, _)| named.trim() == key).map(|(_, value)| value.trim());
+    let name = find("model name").map(str::to_owned);
+    let flags = find("flags").unwrap_or_default();
+    let mut features = cpu_features();
+    features.extend(BY_KERNEL.into_iter().filter(|flag| flags.split(' ').any(|has| has == *flag)));
+    (name, features)
 }
 
 macro_rules! detected {
@@ -62,7 +55,7 @@ macro_rules! detected {
     };
 }
 
-/// Those that kernels of ONNX Runtime are chosen by.
+/// The features that ONNX Runtime selects kernels by.
 #[cfg(target_arch = "x86_64")]
 fn cpu_features() -> Vec<&'static str> {
     detected!(

@@ -1,6 +1,6 @@
-//! What a Snapshot asks for, made to serve: verified, loaded, swapped into the routes, kept warm, and dropped.
+//! Deployments from Snapshot to serving: verified, loaded, swapped into the routes, kept warm, and dropped.
 //!
-//! Start with `apply.rs`. Knows neither protocols nor requests: those meet a deployment in the plane's routes.
+//! Start with `apply.rs`. Knows neither protocols nor requests: requests find a deployment in the plane's routes.
 #![forbid(unsafe_code)]
 
 mod apply;
@@ -8,8 +8,6 @@ mod candidate;
 mod fingerprint;
 mod reaper;
 mod states;
-#[cfg(test)]
-mod testing;
 mod trust_gate;
 mod warm_pool;
 

@@ -1,6 +1,5 @@
-//! Two background threads. One measures how long a new model's runs take, while the core is idle. The other drops old
-//! deployments and returns free memory: that holds the allocator's locks, which a lane may want, so this thread must always get
-//! time, however busy the lanes are.
+//! Two background threads. One surveys new models' run times while the core is idle. The other drops old deployments and returns
+//! free memory: it holds the allocator's locks, which a lane may need, so it must always get CPU time.
 
 use flyball_engine::Surveyor;
 use flyball_plane::{Deployment, Model};
@@ -10,21 +9,21 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// A model that waits for its survey. On a busy machine the wait is long, and it must not keep a removed model alive.
+/// A model to be surveyed. On a busy machine it waits long, which must not keep a removed model alive.
 struct Survey<M>(Surveyor, Weak<Model<M>>);
 
 enum Clean<M> {
     Reap(Arc<Deployment<M>>),
-    /// A survey is over, and its memory free.
+    /// A survey has ended, and its memory is free.
     Surveyed,
 }
 
 const WAITING_MAX: usize = 4096;
 const REAP_POLL: Duration = Duration::from_millis(20);
-/// A survey takes a third of a second, and on a busy machine many times that.
+/// Maximum time of a survey. It takes a third of a second, and many times that on a busy machine.
 const SURVEY_MAX: Duration = Duration::from_secs(120);
 
-/// Owner of the threads; dropping it ends and joins them.
+/// The two threads; dropping it ends and joins them.
 pub(crate) struct Reaper<M: Send + Sync + 'static> {
     surveys: Option<SyncSender<Survey<M>>>,
     cleaning: Option<SyncSender<Clean<M>>>,
@@ -46,7 +45,7 @@ impl<M: Send + Sync + 'static> Reaper<M> {
         Ok(Reaper { surveys: Some(surveys), cleaning: Some(cleaning), threads, leaving })
     }
 
-    /// Waits when the list is full, as `reap` does: the sender is a loader, which has time, never a lane.
+    /// Blocks while the queue is full, like `reap`: only a loader calls it, never a lane.
     pub(crate) fn survey(&self, surveyor: Surveyor, model: &Arc<Model<M>>) {
         if let Some(surveys) = &self.surveys {
             let _ = surveys.send(Survey(surveyor, Arc::downgrade(model)));
@@ -62,7 +61,7 @@ impl<M: Send + Sync + 'static> Reaper<M> {
 
 impl<M: Send + Sync + 'static> Drop for Reaper<M> {
     fn drop(&mut self) {
-        // A server that leaves must not wait for the surveys of a thousand models.
+        // A leaving server must not wait for the surveys of a thousand models.
         self.leaving.store(true, Ordering::Relaxed);
         (self.surveys, self.cleaning) = (None, None);
         for thread in self.threads.drain(..) {
@@ -86,11 +85,11 @@ fn survey<M: Send + Sync + 'static>(
     }
 }
 
-/// A model whose runs do not always end must not block the other surveys. Its probe ended once, in a model host, but a model
-/// may behave randomly.
+/// Surveys one model, with a time limit: a model whose runs do not always end must not block the other surveys. Its probe ended
+/// in a model host, but a model may behave randomly.
 fn survey_one<M: Send + Sync + 'static>(Survey(surveyor, model): Survey<M>, leaving: Arc<AtomicBool>) {
     let Some(name) = model.upgrade().map(|model| Arc::clone(&model.name)) else { return };
-    let stopper = surveyor.stopper();
+    let stop = surveyor.stopper();
     let (done, ended) = sync_channel(1);
     let begin = move || {
         let removed = || leaving.load(Ordering::Relaxed) || model.strong_count() == 0;
@@ -99,14 +98,14 @@ fn survey_one<M: Send + Sync + 'static>(Survey(surveyor, model): Survey<M>, leav
         }
         let _ = done.send(());
     };
-    // It gives way as its parent does.
+    // It inherits the idle policy.
     let begun = std::thread::Builder::new().name("timing".to_owned()).spawn(begin);
     if begun.is_ok() && ended.recv_timeout(SURVEY_MAX).is_err() {
         tracing::warn!(
             model = &*name,
-            "timing the model did not end in time; its latency table stays as it is"
+            "the survey of the model did not end in time; its latency table stays as it is"
         );
-        stopper.stop();
+        stop();
     }
 }
 
@@ -134,12 +133,12 @@ fn clean<M: Send + Sync>(cleaning: &Receiver<Clean<M>>, leaving: &AtomicBool) {
     }
 }
 
-/// Drops models on a thread that ends with them. A thread that goes on keeps some of the blocks that it freed (glibc's tcache:
-/// up to 448, each on a page of its own), and what holds such a block cannot be given back.
+/// Drops models on a thread of their own, which ends then. A thread that lives on caches some of the blocks that it freed
+/// (glibc's tcache: up to 448, each on a page of its own), and their pages cannot be returned.
 fn drop_apart<T: Send>(unused: Vec<T>) {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("drop".to_owned());
-        // Where no thread can be had, `spawn_scoped` drops them here.
+        // If no thread can be started, `spawn_scoped` drops them here.
         if let Ok(dropping) = thread.spawn_scoped(scope, || drop(unused)) {
             let _ = dropping.join();
         }

@@ -1,5 +1,5 @@
-//! The status of deployments: what serves, what was refused and why, what is kept warm. Published whole after each change, so
-//! that a lane reads it without a lock.
+//! The status of deployments: serving, refused with the reason, or kept warm. Published as a whole after each change, so that
+//! lanes read it without a lock.
 
 use flyball_core::Digest;
 use flyball_plane::{CandidateState, Deployment, Provenance};
@@ -8,26 +8,26 @@ use std::sync::atomic::Ordering;
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Applied {
-    /// The environment whose releases this server takes.
+    /// The environment whose releases this server accepts.
     pub environment: String,
-    /// Of the last applied snapshot; 0 before the first.
+    /// The generation of the last applied snapshot; 0 before the first.
     pub generation: u64,
     /// Why a later snapshot was refused as a whole.
     pub refused: Option<String>,
-    /// By name; of one name, what serves comes first.
+    /// By name; for each name the serving one first.
     pub deployments: Vec<DeploymentState>,
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub struct DeploymentState {
     pub name: String,
-    /// Of its document.
+    /// The digest of its document.
     pub digest: Digest,
-    /// Of the last snapshot that asked for it.
+    /// The generation of the last snapshot that named it.
     pub generation: u64,
     pub state: State,
     pub reason: Option<String>,
-    /// The version for callers who name none; unknown for what was refused.
+    /// The version for callers who name none; none if refused.
     pub version: Option<String>,
     pub signed: Option<Provenance>,
     pub candidate: Option<CandidateState>,
@@ -38,7 +38,7 @@ pub struct DeploymentState {
 pub enum State {
     /// It serves.
     Applied,
-    /// It must not serve; its predecessor goes on, unless that was revoked.
+    /// It must not serve; its predecessor keeps serving, unless that was revoked.
     Refused,
     /// It served before and can serve again at once.
     Warm,

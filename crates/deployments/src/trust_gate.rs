@@ -1,7 +1,7 @@
-//! Whether something may be served here: the index's signature, each deployment's release and packages, by the trust that the
-//! server was given. Verified before a byte of a model is read.
+//! Decides whether a deployment may be served, by the server's trust policy: verifies the index's signature, and each
+//! deployment's release and packages, before a byte of a model is read.
 //!
-//! Knows neither ONNX Runtime nor the files of trust: their reader hands over the contents.
+//! Knows neither ONNX Runtime nor the policy's files: their reader passes the contents.
 
 use arc_swap::ArcSwapOption;
 use flyball_core::snapshot::{self, Bundle, Signed};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Decides what may be served here, by the trust policy and for one environment.
+/// Decides what may be served, by the trust policy and for one environment.
 pub struct TrustGate {
     trust: ArcSwapOption<Trust>,
     environment: String,
@@ -23,7 +23,7 @@ pub struct TrustGate {
     wall: WallClock,
     /// The newest signed index that was applied.
     newest: Mutex<Option<IndexMark>>,
-    /// Stores it over restarts.
+    /// Keeps it over restarts.
     keep: Option<KeepMark>,
 }
 
@@ -31,9 +31,9 @@ pub struct TrustGate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IndexMark {
     pub generation: u64,
-    /// Of its bytes.
+    /// The digest of its bytes.
     pub index: Digest,
-    /// The registry's event that it was compiled from.
+    /// The registry event that it was compiled from.
     pub registry: Option<Digest>,
 }
 
@@ -49,8 +49,8 @@ impl IndexMark {
         }
     }
 
-    /// One generation is one index; but a registry's event may be compiled again, when a missing package has arrived or one has
-    /// gone.
+    /// A generation has one index; but a registry event may be compiled again, when a missing package has arrived or one was
+    /// removed.
     fn may_follow(&self, before: &IndexMark) -> bool {
         let again = self.registry.is_some() && self.registry == before.registry;
         self.generation > before.generation
@@ -66,9 +66,9 @@ pub(crate) struct Verified<'d> {
 
 /// A part with a release of its own: a deployment, or its candidate.
 struct Part<'d> {
-    signed: Option<&'d Signed>,
+    signed: &'d Option<Signed>,
     versions: &'d [snapshot::Version],
-    decision: Option<&'d Value>,
+    decision: &'d Option<Value>,
 }
 
 struct Released<'d> {
@@ -78,7 +78,7 @@ struct Released<'d> {
 }
 
 impl TrustGate {
-    /// Without `trust` only unsigned deployments are served, where those are allowed.
+    /// Without `trust` only unsigned deployments are served, if those are allowed.
     pub fn new(trust: Option<Trust>, environment: &str, allow_unsigned: bool, wall: WallClock) -> TrustGate {
         let trust = ArcSwapOption::from(trust.map(Arc::new));
         let environment = environment.to_owned();
@@ -100,7 +100,7 @@ impl TrustGate {
         &self.environment
     }
 
-    /// Replaces the policy; what serves is verified again by the caller.
+    /// Replaces the policy. The caller must verify serving deployments again.
     pub fn trust(&self, trust: Trust) {
         self.trust.store(Some(Arc::new(trust)));
     }
@@ -110,7 +110,7 @@ impl TrustGate {
         self.trust.load().is_some()
     }
 
-    /// Whether a snapshot as a whole may be applied here.
+    /// Checks that a snapshot as a whole may be applied.
     pub(crate) fn index(&self, bundle: &Bundle) -> Result<(), Refused> {
         if let Some(wanted) = bundle.index.environment.as_ref().filter(|wanted| **wanted != self.environment)
         {
@@ -143,7 +143,7 @@ impl TrustGate {
         }
     }
 
-    /// A verified snapshot is being applied: older ones are refused from now on, if it was signed.
+    /// Refuses older snapshots from now on, if this verified one was signed.
     pub(crate) fn advance(&self, bundle: &Bundle) {
         let offered = IndexMark::of(bundle);
         let mut newest = self.newest();
@@ -164,19 +164,14 @@ impl TrustGate {
         document: &'d snapshot::Deployment,
         base: &Path,
     ) -> Result<Verified<'d>, Refused> {
-        let own = Part {
-            signed: document.signed.as_ref(),
-            versions: &document.versions,
-            decision: document.decision.as_ref(),
-        };
-        let candidate = document.candidate.as_ref().map(|candidate| Part {
-            signed: candidate.signed.as_ref(),
-            versions: &candidate.versions,
-            decision: candidate.decision.as_ref(),
+        let snapshot::Deployment { name, signed, versions, decision, .. } = document;
+        let own = self.part(name, Part { signed, versions, decision }, base)?;
+        let candidate = document.candidate.as_ref().map(|candidate| {
+            let snapshot::Candidate { signed, versions, decision, .. } = candidate;
+            self.part(name, Part { signed, versions, decision }, base)
         });
-        let own = self.part(&document.name, own, base)?;
-        let candidate = candidate.map(|part| self.part(&document.name, part, base)).transpose()?;
-        // The worse of the two: whoever looks for unsigned deployments must find it.
+        let candidate = candidate.transpose()?;
+        // The worse of the two, so that a search for unsigned deployments finds it.
         let provenance = match (&own, &candidate) {
             (None, _) | (_, Some(None)) => Provenance::Unsigned,
             (Some(own), _) => Provenance::Signed(own.approved()),
@@ -184,7 +179,7 @@ impl TrustGate {
         Ok(Verified { provenance, released: own.into_iter().chain(candidate.flatten()).collect() })
     }
 
-    /// `None` where its signature cannot be verified, and unsigned parts are allowed.
+    /// `None` if its signature cannot be verified and unsigned parts are allowed.
     fn part<'d>(&self, name: &str, part: Part<'d>, base: &Path) -> Result<Option<Released<'d>>, Refused> {
         let trust = self.trust.load();
         let (Some(trust), Some(signed)) = (&*trust, part.signed) else {
@@ -214,7 +209,7 @@ impl TrustGate {
 }
 
 impl Verified<'_> {
-    /// Verifies that everything to be loaded is what was signed. Reads and hashes every file of every package: extra, missing or
+    /// Verifies that the files to be loaded are the signed ones. Reads and hashes every file of every package: extra, missing or
     /// changed files are refused.
     pub(crate) fn check_contents(&self, base: &Path) -> Result<(), Refused> {
         for Released { part, release, packages } in &self.released {
@@ -224,7 +219,7 @@ impl Verified<'_> {
                 .try_for_each(|version| artifact_signed(&version.artifact, base, packages))?;
             let model = |one: &snapshot::Version| (one.version.clone(), one.artifact.digest_with_data());
             release.check_models(&part.versions.iter().map(model).collect())?;
-            decision_released(part.decision, release)?;
+            decision_released(part.decision.as_ref(), release)?;
         }
         Ok(())
     }
@@ -237,12 +232,12 @@ impl Released<'_> {
     }
 }
 
-/// One line for acknowledgements and logs: first the reason, one of a closed list.
+/// The refusal as one line for acknowledgements and logs, which starts with its label.
 pub(crate) fn reason(refused: &Refused) -> String {
     format!("{}: {refused}", refused.label())
 }
 
-/// Documents contain envelopes and bundles as JSON. What is signed in them is text, so serializing them again changes nothing.
+/// An envelope or bundle of a document. What is signed in it is text, so serializing it again changes nothing.
 fn bytes(envelope: &Value) -> Vec<u8> {
     envelope.to_string().into_bytes()
 }
@@ -275,7 +270,7 @@ fn artifact_signed(
     Ok(())
 }
 
-/// The name of a file in a folder, as manifests write it; none where it is, or may be, elsewhere.
+/// The name of a file in a folder, as manifests write it; none if it is, or may be, elsewhere.
 fn inside(path: &Path, folder: &Path) -> Option<String> {
     let parts = path.strip_prefix(folder).ok()?.components();
     let names: Option<Vec<_>> = parts

@@ -1,5 +1,5 @@
-//! Deployments that were replaced and are kept warm, so that a rollback loads nothing; and why others were refused. No lane
-//! sees any of it.
+//! Replaced deployments that are kept warm, so that a rollback loads nothing, and the reasons of refused ones. Not visible to
+//! lanes.
 
 use crate::states::{DeploymentState, State};
 use flyball_core::snapshot::IndexEntry;
@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 pub(crate) struct WarmPool<M> {
-    /// Of each name.
+    /// The maximum of each name.
     kept_max: usize,
-    /// The last that served is the first.
+    /// By name; the last that served first.
     warm: HashMap<String, VecDeque<Arc<Deployment<M>>>>,
     /// By name.
     refused: BTreeMap<String, DeploymentState>,
@@ -21,7 +21,7 @@ impl<M> WarmPool<M> {
         WarmPool { kept_max, warm: HashMap::new(), refused: BTreeMap::new() }
     }
 
-    /// Keeps what was replaced, and returns the oldest where that is one too many.
+    /// Keeps a replaced deployment, and returns the oldest if there are too many.
     pub(crate) fn keep(&mut self, replaced: Arc<Deployment<M>>) -> Option<Arc<Deployment<M>>> {
         let kept_max = self.kept_max;
         let warm = self.warm.entry(replaced.name.clone()).or_default();
@@ -41,23 +41,23 @@ impl<M> WarmPool<M> {
         warm.remove(place)
     }
 
-    /// Everything warm of a name; the last that served is the first.
+    /// Removes all warm deployments of a name; the last that served first.
     pub(crate) fn take_all(&mut self, name: &str) -> Vec<Arc<Deployment<M>>> {
         self.warm.remove(name).into_iter().flatten().collect()
     }
 
-    /// Drops everything of a name that is not asked for any more.
+    /// Removes everything of a name.
     pub(crate) fn forget(&mut self, name: &str) -> Vec<Arc<Deployment<M>>> {
         self.refused.remove(name);
         self.take_all(name)
     }
 
-    /// Everything that is warm.
+    /// Removes all warm deployments.
     pub(crate) fn drain(&mut self) -> Vec<Arc<Deployment<M>>> {
         self.warm.drain().flat_map(|(_, warm)| warm).collect()
     }
 
-    /// Notes why something does not serve.
+    /// Notes why a deployment was refused.
     pub(crate) fn refuse(&mut self, entry: &IndexEntry, generation: u64, reason: &str) {
         let IndexEntry { name, digest } = entry.clone();
         let (state, reason) = (State::Refused, Some(reason.to_owned()));
@@ -66,12 +66,12 @@ impl<M> WarmPool<M> {
         self.refused.insert(entry.name.clone(), state);
     }
 
-    /// Clears the refusal: the name serves as it was asked for.
+    /// Clears a refusal: the name serves as requested.
     pub(crate) fn served(&mut self, name: &str) {
         self.refused.remove(name);
     }
 
-    /// All names, which a snapshot may not have any more.
+    /// All names, including those that the last snapshot does not have.
     pub(crate) fn names(&self) -> Vec<String> {
         self.warm.keys().chain(self.refused.keys()).cloned().collect()
     }
@@ -86,15 +86,15 @@ impl<M> WarmPool<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing;
     use flyball_core::Digest;
+    use flyball_plane::testing::Made;
 
     fn warm(pool: &WarmPool<()>, name: &str) -> Vec<Digest> {
         pool.warm.get(name).into_iter().flatten().map(|deployment| deployment.digest).collect()
     }
 
     fn deployment(name: &str, document: &str) -> Arc<Deployment<()>> {
-        testing::deployment(name, Digest::of(document.as_bytes()))
+        Arc::new(Made::usual().deployment(name, Digest::of(document.as_bytes())))
     }
 
     fn entry(name: &str, document: &str) -> IndexEntry {

@@ -45,8 +45,7 @@ impl Artifact {
         for (name, &needs) in &facts.external_data {
             let listed = wanted.external_data.iter().find(|file| file.name == *name);
             let listed = listed.ok_or_else(|| Refusal::ExternalDataUnlisted(name.clone()))?;
-            let opened = PlainFile::open_sibling(&path, name)?;
-            reaches(name, opened.size_bytes, needs)?;
+            let opened = open_external(&path, name, needs)?;
             external_data.push((name.clone(), verified(opened, name, &listed.digest)?.into()));
         }
         Ok(Artifact { digest: wanted.digest, facts, model, external_data })
@@ -78,8 +77,7 @@ pub fn digest_files(path: &Path) -> Result<(ArtifactFile, Vec<ArtifactFile>, Sca
         ArtifactFile { name: file_name(path), digest: Digest::of(&bytes), size_bytes: bytes.len() as u64 };
     let mut files = Vec::new();
     for (name, &needs) in &facts.external_data {
-        let opened = PlainFile::open_sibling(path, name)?;
-        reaches(name, opened.size_bytes, needs)?;
+        let opened = open_external(path, name, needs)?;
         let digest = Digest::of_reader(opened.pieces()).map_err(|cause| opened.unreadable(cause))?;
         files.push(ArtifactFile { name: name.clone(), digest, size_bytes: opened.size_bytes });
     }
@@ -90,7 +88,7 @@ pub fn digest_files(path: &Path) -> Result<(ArtifactFile, Vec<ArtifactFile>, Sca
 pub fn scan_file(path: &Path, limits: &ScanLimits) -> Result<ScanFacts, Refusal> {
     let (_, facts) = scanned(path, limits)?;
     for (name, &needs) in &facts.external_data {
-        reaches(name, PlainFile::open_sibling(path, name)?.size_bytes, needs)?;
+        open_external(path, name, needs)?;
     }
     Ok(facts)
 }
@@ -125,9 +123,12 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-fn reaches(name: &str, has: u64, needs: u64) -> Result<(), Refusal> {
+/// Opens an external data file, which must have the bytes that the model needs of it.
+fn open_external(model: &Path, name: &str, needs: u64) -> Result<PlainFile, Refusal> {
+    let opened = PlainFile::open_sibling(model, name)?;
+    let has = opened.size_bytes;
     if has >= needs {
-        return Ok(());
+        return Ok(opened);
     }
     Err(Refusal::ExternalDataShort { name: name.to_owned(), has, needs })
 }

@@ -3,6 +3,7 @@
 //! Sufficient to compare them with other descriptions of the model. The runtime's `Signature` is
 //! authoritative.
 
+use crate::signature::datatype;
 use flyball_core::DataType;
 use prost::Message;
 use serde::Serialize;
@@ -21,30 +22,9 @@ pub(crate) fn tensor(value: &ValueInfoProto) -> DeclaredTensor {
     let shape = declared.and_then(|tensor| tensor.shape.as_ref());
     DeclaredTensor {
         name: value.name.clone(),
-        datatype: declared.and_then(|tensor| datatype(tensor.elem_type)),
+        datatype: declared.and_then(|tensor| datatype(|(number, _, _)| *number == tensor.elem_type)),
         shape: shape.map(|shape| shape.dim.iter().map(|axis| axis.dim_value.unwrap_or(-1).max(-1)).collect()),
     }
-}
-
-/// By the numbers of ONNX's `TensorProto.DataType`.
-fn datatype(number: i32) -> Option<DataType> {
-    Some(match number {
-        1 => DataType::Fp32,
-        2 => DataType::Uint8,
-        3 => DataType::Int8,
-        4 => DataType::Uint16,
-        5 => DataType::Int16,
-        6 => DataType::Int32,
-        7 => DataType::Int64,
-        8 => DataType::Bytes,
-        9 => DataType::Bool,
-        10 => DataType::Fp16,
-        11 => DataType::Fp64,
-        12 => DataType::Uint32,
-        13 => DataType::Uint64,
-        16 => DataType::Bf16,
-        _ => return None,
-    })
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -40,14 +40,15 @@ pub use host::{HostCommand, HostError, HostedModel, ModelHosts, ProbeLimits, Rea
 pub use latency::{LatencyPoint, LatencyTable, thread_cpu_time};
 pub use library::{LibraryError, Runtime, beside_executable};
 pub use load::{LoadOptions, LoadedModel, Surveyor};
-pub use log::{LogSeverity, log_counts};
+pub use log::log_counts;
 pub use memory::{MemoryBudget, give_back, large_run_ended, look, resident_bytes};
 pub use probe::Batching;
 pub use refusal::Refusal;
-pub use runner::{GraphLevel, INTER_THREADS, INTRA_THREADS, PROVIDER, RunError, Runner, SessionOptions};
+pub use runner::{
+    GraphLevel, INTER_THREADS, INTRA_THREADS, PROVIDER, Run, RunError, Runner, SessionOptions, StopRun,
+};
 pub use scan::{Finding, Opset, ScanFacts, ScanLimits, ScanRefusal};
 pub use signature::Signature;
 pub use standalone::{
     InputMismatch, RUNS_MAX, RunFigures, StandaloneError, StandaloneFacts, StandaloneModel,
 };
-pub use stop::Stopper;

@@ -5,9 +5,9 @@ use crate::latency::{LatencyPoint, LatencyTable, thread_cpu_time};
 use crate::memory::{MemoryBudget, resident_bytes};
 use crate::probe::{Batching, probe};
 use crate::reference_rows::{ReferenceRows, join};
-use crate::runner::{LogLevel, Runner, SessionOptions};
+use crate::runner::{LogLevel, Run, Runner, SessionOptions, StopRun};
 use crate::sample::SampleRows;
-use crate::{Artifact, ModelHosts, Refusal, Runtime, Signature, Stopper};
+use crate::{Artifact, ModelHosts, Refusal, Runtime, Signature};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,7 @@ impl Runtime {
     ) -> Result<Batching, Refusal> {
         let (session, memory) = (&SessionOptions::default(), MemoryBudget::UNLIMITED);
         let ask = ProofRequest { rows_max, session, memory, leaving: &|| false };
-        hosts.prove(self, artifact, &ask).map(|proof| proof.batching())
+        hosts.prove(self, artifact, &ask).map(|proof| proof.batching.clone())
     }
 
     fn load_proven(
@@ -69,9 +69,9 @@ impl Runtime {
     ) -> Result<LoadedModel, Refusal> {
         let before = resident_bytes();
         let prober = Runner::new(self, artifact, LogLevel::Warnings)?;
-        proof.fits(prober.signature())?;
-        let signature = Arc::clone(prober.signature());
-        let sample_rows = proof.rows().map(|(length, count)| SampleRows::of(&signature, length, count));
+        let signature = Arc::clone(&prober.signature);
+        proof.fits(&signature)?;
+        let sample_rows = proof.rows.map(|(length, count)| SampleRows::of(&signature, length, count));
         let session_bytes = resident_bytes().saturating_sub(before).max(artifact.size_bytes());
         let affordable = options.memory.sessions(artifact.size_bytes(), session_bytes);
         if affordable == 0 {
@@ -88,10 +88,10 @@ impl Runtime {
             }
             runners.push(runner);
         }
-        let batching = proof.batching();
+        let batching = proof.batching.clone();
         let row_elements = sample_rows.as_ref().and_then(|sample_rows| sample_rows.row_elements(&signature));
         let surveyor = Surveyor { prober, sample_rows, rows_max: batching.rows_max };
-        let latency = LatencyTable::of(proof.points());
+        let latency = LatencyTable::of(proof.points.clone());
         Ok(LoadedModel { signature, batching, runners, latency, row_elements, surveyor })
     }
 
@@ -140,7 +140,7 @@ const SIZE_TIME_MAX: Duration = Duration::from_millis(40);
 
 impl Surveyor {
     /// A handle that stops a survey run from another thread.
-    pub fn stopper(&self) -> Stopper {
+    pub fn stopper(&self) -> StopRun {
         self.prober.stopper()
     }
 

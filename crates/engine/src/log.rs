@@ -9,23 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogSeverity {
+enum LogSeverity {
     Warning,
     Error,
     Fatal,
 }
 
+const LABELS: [&str; 3] = ["warning", "error", "fatal"];
+
 impl LogSeverity {
-    pub const ALL: [LogSeverity; 3] = [LogSeverity::Warning, LogSeverity::Error, LogSeverity::Fatal];
-
-    pub const fn label(self) -> &'static str {
-        match self {
-            LogSeverity::Warning => "warning",
-            LogSeverity::Error => "error",
-            LogSeverity::Fatal => "fatal",
-        }
-    }
-
     fn of(level: LogLevel, message: &str) -> Option<LogSeverity> {
         match level {
             LogLevel::Verbose | LogLevel::Info => None,
@@ -55,9 +47,9 @@ static METERS: [Meter; 3] =
     [const { Meter { total: AtomicU64::new(0), second: AtomicU64::new(0), in_second: AtomicU64::new(0) } };
         3];
 
-/// The number of messages of each severity in this process.
-pub fn log_counts() -> [(LogSeverity, u64); 3] {
-    LogSeverity::ALL.map(|severity| (severity, METERS[severity as usize].total.load(Ordering::Relaxed)))
+/// The number of messages of each severity in this process, by label.
+pub fn log_counts() -> [(&'static str, u64); 3] {
+    std::array::from_fn(|place| (LABELS[place], METERS[place].total.load(Ordering::Relaxed)))
 }
 
 thread_local! {

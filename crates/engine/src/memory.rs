@@ -107,7 +107,12 @@ pub fn look() -> u64 {
 
 /// The resident bytes of the process; zero if the kernel does not report them.
 pub fn resident_bytes() -> u64 {
-    let pages = |text: String| text.split(' ').nth(1)?.parse::<u64>().ok();
+    statm_bytes(1)
+}
+
+/// A field of the kernel's `statm` in bytes; zero if the kernel does not report it.
+pub(crate) fn statm_bytes(field: usize) -> u64 {
+    let pages = |text: String| text.split(' ').nth(field)?.parse::<u64>().ok();
     std::fs::read_to_string("/proc/self/statm").ok().and_then(pages).unwrap_or(0) * page_size() as u64
 }
 

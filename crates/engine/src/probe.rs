@@ -17,11 +17,12 @@
 use crate::latency::LatencyPoint;
 use crate::reference_rows::ReferenceRows;
 use crate::runner::Runner;
+use serde::Deserialize;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 use std::time::{Duration, Instant};
 
 /// The result of probing: how many rows may share a run, and why not more.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Batching {
     /// 1 means that requests run one at a time.
     pub rows_max: usize,
@@ -71,15 +72,15 @@ pub(crate) fn probe(
     runner: &mut Runner,
     rows_max: usize,
 ) -> (Batching, Vec<LatencyPoint>) {
-    let mut points = vec![point(1, witnesses.alone_us())];
+    let mut points = vec![point(1, witnesses.alone_us)];
     if rows_max <= 1 {
         return (Batching::off("batch_rows_max is 1"), points);
     }
-    if let Some(reason) = runner.signature().no_batch_axis() {
+    if let Some(reason) = runner.signature.no_batch_axis() {
         return (Batching::off(reason), points);
     }
     let mut batching = every_size(witnesses, runner, rows_max, &mut points);
-    if runner.signature().has_free_axes() {
+    if runner.signature.has_free_axes() {
         batching = other_lengths(witnesses, runner, batching);
     }
     points.retain(|point| point.rows <= batching.rows_max);
@@ -102,10 +103,8 @@ fn every_size(
             Ok(took_us) if rows.is_power_of_two() => points.push(point(rows, took_us)),
             Ok(_) => {}
             Err(found) => {
-                return Batching {
-                    rows_max: rows - 1,
-                    reason: Some(reason(runner, witnesses, rows, &found)),
-                };
+                let reason = Some(reason(runner, witnesses, rows, &found));
+                return Batching { rows_max: rows - 1, reason };
             }
         }
     }
@@ -115,8 +114,8 @@ fn every_size(
 /// Lowers the batch size to what other lengths of the free axes confirm.
 fn other_lengths(first: &ReferenceRows, runner: &mut Runner, mut batching: Batching) -> Batching {
     let began = Instant::now();
-    let elements_max = (batching.rows_max * first.sample_rows().elements()).max(LENGTHS_ELEMENTS);
-    for length in LENGTHS.into_iter().filter(|&length| length != first.sample_rows().length()) {
+    let elements_max = (batching.rows_max * first.sample_rows.elements()).max(LENGTHS_ELEMENTS);
+    for length in LENGTHS.into_iter().filter(|&length| length != first.sample_rows.length) {
         if !batching.on() || began.elapsed() > LENGTHS_TIME_MAX {
             break;
         }
@@ -124,8 +123,7 @@ fn other_lengths(first: &ReferenceRows, runner: &mut Runner, mut batching: Batch
         let Ok(witnesses) = ReferenceRows::of_length(runner, length) else { continue };
         let mut equal = 1;
         for rows in some_sizes(batching.rows_max) {
-            if began.elapsed() > LENGTHS_TIME_MAX || rows * witnesses.sample_rows().elements() > elements_max
-            {
+            if began.elapsed() > LENGTHS_TIME_MAX || rows * witnesses.sample_rows.elements() > elements_max {
                 break;
             }
             match witnesses.equal_at(runner, rows) {
@@ -148,8 +146,8 @@ fn some_sizes(rows_max: usize) -> impl Iterator<Item = usize> {
 }
 
 fn reason(runner: &Runner, witnesses: &ReferenceRows, rows: usize, found: &str) -> String {
-    if runner.signature().has_free_axes() {
-        format!("with {rows} rows in a run and free axes of {}, {found}", witnesses.sample_rows().length())
+    if runner.signature.has_free_axes() {
+        format!("with {rows} rows in a run and free axes of {}, {found}", witnesses.sample_rows.length)
     } else {
         format!("with {rows} rows in a run, {found}")
     }

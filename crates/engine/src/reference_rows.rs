@@ -1,16 +1,18 @@
 //! Sample rows with known single-row results, and whether batches reproduce them. See `probe`.
 
 use crate::log;
-use crate::runner::{RunError, Runner};
+use crate::runner::{Run, RunError, Runner};
 use crate::sample::SampleRows;
 use flyball_core::{Tensor, TensorData};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(crate) struct ReferenceRows {
-    sample_rows: SampleRows,
+    pub(crate) sample_rows: SampleRows,
     /// The result of each row alone.
     alone: Vec<Vec<Tensor>>,
-    alone_us: f64,
+    /// The fastest run of one row.
+    pub(crate) alone_us: f64,
 }
 
 /// Lengths of free axes to try until the model runs. Five first: such rows start at every alignment that
@@ -32,7 +34,7 @@ const SMALL_TIME_MAX: Duration = Duration::from_millis(5);
 impl ReferenceRows {
     /// Runs a few sample rows alone. Fails with the model's error if none of them runs.
     pub(crate) fn find(runner: &mut Runner) -> Result<ReferenceRows, RunError> {
-        if !runner.signature().has_free_axes() {
+        if !runner.signature.has_free_axes() {
             return ReferenceRows::alone(runner, 1);
         }
         let mut last = RunError::Failed("it was not run".to_owned());
@@ -51,7 +53,7 @@ impl ReferenceRows {
     }
 
     fn alone(runner: &mut Runner, length: i64) -> Result<ReferenceRows, RunError> {
-        let signature = runner.signature().clone();
+        let signature = Arc::clone(&runner.signature);
         let mut sample_rows = SampleRows::new(length);
         let mut alone = Vec::with_capacity(COUNT_MAX);
         // The first runs pay for cold caches and growing arenas; the fastest is closest to later runs.
@@ -63,15 +65,6 @@ impl ReferenceRows {
             alone.push(given);
         }
         Ok(ReferenceRows { sample_rows, alone, alone_us })
-    }
-
-    pub(crate) fn sample_rows(&self) -> &SampleRows {
-        &self.sample_rows
-    }
-
-    /// The fastest run of one row.
-    pub(crate) fn alone_us(&self) -> f64 {
-        self.alone_us
     }
 
     /// Whether each row has its single-row result in batches of `rows`.

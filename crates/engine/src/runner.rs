@@ -8,8 +8,8 @@ use crate::column::Column;
 use crate::division;
 use crate::memory::{self, MemoryBudget};
 use crate::output::OutputBuffer;
-use crate::stop::{Stop, Stopper};
-use crate::{Refusal, Runtime, Signature};
+use crate::stop::Stop;
+use crate::{Artifact, Refusal, Runtime, Signature};
 use flyball_core::Tensor;
 use ort::session::{Session, SessionInputValue, builder::GraphOptimizationLevel};
 use serde::{Deserialize, Serialize};
@@ -30,9 +30,36 @@ pub enum RunError {
     MemoryFull { bytes_max: u64 },
 }
 
+/// Stops the current run from another thread, and returns at once.
+///
+/// It acts on the current run, whichever that is: the caller must know that it is the intended one.
+pub type StopRun = Arc<dyn Fn() + Send + Sync>;
+
+/// Runs batches of one model. ONNX Runtime's sessions do; tests use simpler ones.
+pub trait Run: Send {
+    /// Clears the rows and frees the memory of large ones.
+    fn clear(&mut self);
+
+    /// Appends the rows of a request.
+    ///
+    /// A request has the model's inputs in model order, of the right types, and shapes that differ at most in
+    /// the first axis: the tensor stage has checked it.
+    fn add(&mut self, inputs: &[Tensor]);
+
+    /// Waits until a run can begin. Not part of the run's time.
+    fn prepare(&mut self) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    /// Runs the model on the added rows, and replaces `outputs`.
+    fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError>;
+
+    fn stopper(&self) -> StopRun;
+}
+
 pub struct Runner {
     session: Session,
-    signature: Arc<Signature>,
+    pub(crate) signature: Arc<Signature>,
     columns: Vec<Column>,
     /// Empty between runs; only its memory is kept.
     values: Vec<SessionInputValue<'static>>,
@@ -63,27 +90,25 @@ pub enum GraphLevel {
 }
 
 /// Session options that differ from a server's; the default is a server's.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SessionOptions {
     pub graph: GraphLevel,
-    /// The prefix of ONNX Runtime's profile file.
+    /// The prefix of ONNX Runtime's profile file. Model hosts write none.
+    #[serde(skip)]
     pub profile: Option<PathBuf>,
     /// Keep weights unchanged. Otherwise operators may repack them, and a profile does not show their shapes.
     pub weights_as_given: bool,
 }
 
 impl Runner {
-    pub(crate) fn new(
-        runtime: &Runtime,
-        artifact: &crate::Artifact,
-        voice: LogLevel,
-    ) -> Result<Runner, Refusal> {
+    pub(crate) fn new(runtime: &Runtime, artifact: &Artifact, voice: LogLevel) -> Result<Runner, Refusal> {
         Runner::with(runtime, artifact, voice, &SessionOptions::default())
     }
 
     pub(crate) fn with(
         runtime: &Runtime,
-        artifact: &crate::Artifact,
+        artifact: &Artifact,
         voice: LogLevel,
         options: &SessionOptions,
     ) -> Result<Runner, Refusal> {
@@ -97,35 +122,27 @@ impl Runner {
         Ok(Runner { session, signature, columns, values: Vec::new(), outputs, stop, memory })
     }
 
-    pub fn signature(&self) -> &Arc<Signature> {
-        &self.signature
+    /// Ends the session's profile and returns its file.
+    pub(crate) fn end_profile(&mut self) -> Result<PathBuf, RunError> {
+        let ended = self.session.end_profiling().map_err(|error| self.stop.error(&error))?;
+        Ok(PathBuf::from(ended))
     }
+}
 
-    /// A handle that stops this runner's runs from other threads.
-    pub fn stopper(&self) -> Stopper {
-        self.stop.stopper()
-    }
-
-    /// Clears the rows and frees the memory of large ones.
-    pub fn clear(&mut self) {
+impl Run for Runner {
+    fn clear(&mut self) {
         self.columns.iter_mut().for_each(Column::clear);
     }
 
-    /// Appends the rows of a request.
-    ///
-    /// A request has the model's inputs in model order, of the right types, and shapes that differ at most in
-    /// the first axis: the tensor stage has checked it.
-    pub fn add(&mut self, inputs: &[Tensor]) {
+    fn add(&mut self, inputs: &[Tensor]) {
         for (column, input) in self.columns.iter_mut().zip(inputs) {
             column.add(input);
         }
     }
 
-    /// Runs the model on the added rows, and replaces `outputs`.
-    ///
     /// Allocates nothing once its buffers have grown, except what the `ort` crate needs for each value and
     /// what strings need.
-    pub fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError> {
+    fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError> {
         outputs.clear();
         let stop = &self.stop;
         let failed = |error: ort::Error| stop.error(&error);
@@ -153,10 +170,9 @@ impl Runner {
         Ok(())
     }
 
-    /// Ends the session's profile and returns its file.
-    pub(crate) fn end_profile(&mut self) -> Result<PathBuf, RunError> {
-        let ended = self.session.end_profiling().map_err(|error| self.stop.error(&error))?;
-        Ok(PathBuf::from(ended))
+    fn stopper(&self) -> StopRun {
+        let stop = Arc::clone(&self.stop);
+        Arc::new(move || stop.request())
     }
 }
 
@@ -174,7 +190,7 @@ pub const INTER_THREADS: usize = 1;
 
 fn session(
     runtime: &Runtime,
-    artifact: &crate::Artifact,
+    artifact: &Artifact,
     voice: LogLevel,
     options: &SessionOptions,
 ) -> ort::Result<Session> {

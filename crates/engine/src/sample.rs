@@ -9,10 +9,6 @@ use half::{bf16, f16};
 struct Seeded(u64);
 
 impl Seeded {
-    fn new(seed: u64) -> Seeded {
-        Seeded(seed)
-    }
-
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
@@ -33,14 +29,15 @@ const SPREADS: [f64; 4] = [1.0, 100.0, 0.01, 7.0];
 /// Sample rows, equal in every process: derived from the signature, a length and their number.
 pub(crate) struct SampleRows {
     seeded: Seeded,
-    length: i64,
+    /// The length of free axes other than the first.
+    pub(crate) length: i64,
     rows: Vec<Vec<Tensor>>,
 }
 
 impl SampleRows {
     /// No rows yet. Free axes other than the first get `length`.
     pub(crate) fn new(length: i64) -> SampleRows {
-        SampleRows { seeded: Seeded::new(1), length, rows: Vec::new() }
+        SampleRows { seeded: Seeded(1), length, rows: Vec::new() }
     }
 
     pub(crate) fn of(signature: &Signature, length: i64, count: usize) -> SampleRows {
@@ -54,12 +51,9 @@ impl SampleRows {
     /// Generates one more row.
     pub(crate) fn add(&mut self, signature: &Signature) -> &[Tensor] {
         let spread = SPREADS[self.rows.len() % SPREADS.len()];
-        self.rows.push(row(signature, &mut self.seeded, spread, self.length));
+        let input = |spec| tensor(spec, &mut self.seeded, spread, self.length);
+        self.rows.push(signature.inputs.iter().map(input).collect());
         &self.rows[self.rows.len() - 1]
-    }
-
-    pub(crate) fn length(&self) -> i64 {
-        self.length
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -92,14 +86,10 @@ impl SampleRows {
     }
 }
 
-/// One sample row for each of the model's inputs.
+/// A sample row of one input.
 ///
-/// `spread` scales the floats: rows of different spread reveal whether a model scales over its batch. Free
-/// axes other than the first get `length`. Integers stay 0 or 1, which every vocabulary and category has.
-fn row(signature: &Signature, seeded: &mut Seeded, spread: f64, length: i64) -> Vec<Tensor> {
-    signature.inputs.iter().map(|spec| tensor(spec, seeded, spread, length)).collect()
-}
-
+/// `spread` scales the floats. Free axes other than the first get `length`. Integers stay 0 or 1, which every
+/// vocabulary and category has.
 fn tensor(spec: &TensorSpec, seeded: &mut Seeded, spread: f64, length: i64) -> Tensor {
     let size = |(place, &axis): (usize, &i64)| match (place, axis) {
         (0, -1) => 1,

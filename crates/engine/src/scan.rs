@@ -23,7 +23,7 @@ use refusal::{At, ScanError};
 pub use refusal::{Finding, ScanRefusal};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use wire::{Once, Piece};
+use wire::{Piece, set_once};
 
 /// Limits of a model. The defaults are far above what decisions need, and far below what harms a server.
 #[derive(Clone, Copy, Debug)]
@@ -151,16 +151,13 @@ struct Model<'a> {
 impl<'a> Model<'a> {
     fn read(piece: Piece<'a>, limits: &ScanLimits) -> Result<Model<'a>, ScanError> {
         let mut model = Model { graph: None, functions: Vec::new(), facts: ScanFacts::default() };
-        let (mut graph, mut entries) = (Once::default(), 0);
+        let mut entries = 0;
         let (mut producer, mut version) = (String::new(), String::new());
         for field in piece.fields() {
             match field? {
                 (2, value) => producer = value.piece()?.shown(),
                 (3, value) => version = value.piece()?.shown(),
-                (7, value) => {
-                    graph.take("the graph")?;
-                    model.graph = Some(value.piece()?);
-                }
+                (7, value) => set_once(&mut model.graph, value.piece()?, "the graph")?,
                 (8, value) => {
                     model.facts.opset.push(opset(value.piece()?)?);
                     let opsets = model.facts.opset.len() as u64;

@@ -3,8 +3,10 @@
 use crate::Refusal;
 use flyball_core::{DataType, TensorSpec};
 use ort::value::{Outlet, TensorElementType, ValueType};
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Signature {
     pub inputs: Vec<TensorSpec>,
     pub outputs: Vec<TensorSpec>,
@@ -43,7 +45,7 @@ fn spec(role: &'static str, outlet: &Outlet) -> Result<TensorSpec, Refusal> {
         Err(Refusal::UnsupportedType { role, name: outlet.name().to_owned(), found, advice })
     };
     match outlet.dtype() {
-        ValueType::Tensor { ty, shape, .. } => match datatype(*ty) {
+        ValueType::Tensor { ty, shape, .. } => match datatype(|(_, theirs, _)| theirs == ty) {
             Some(datatype) => {
                 Ok(TensorSpec { name, datatype, shape: shape.iter().map(|&axis| axis.max(-1)).collect() })
             }
@@ -55,22 +57,27 @@ fn spec(role: &'static str, outlet: &Outlet) -> Result<TensorSpec, Refusal> {
     }
 }
 
-fn datatype(ty: TensorElementType) -> Option<DataType> {
-    Some(match ty {
-        TensorElementType::Bool => DataType::Bool,
-        TensorElementType::Uint8 => DataType::Uint8,
-        TensorElementType::Uint16 => DataType::Uint16,
-        TensorElementType::Uint32 => DataType::Uint32,
-        TensorElementType::Uint64 => DataType::Uint64,
-        TensorElementType::Int8 => DataType::Int8,
-        TensorElementType::Int16 => DataType::Int16,
-        TensorElementType::Int32 => DataType::Int32,
-        TensorElementType::Int64 => DataType::Int64,
-        TensorElementType::Float16 => DataType::Fp16,
-        TensorElementType::Bfloat16 => DataType::Bf16,
-        TensorElementType::Float32 => DataType::Fp32,
-        TensorElementType::Float64 => DataType::Fp64,
-        TensorElementType::String => DataType::Bytes,
-        _ => return None,
-    })
+/// An element type: its number in ONNX's `TensorProto.DataType`, ONNX Runtime's name, and V2's.
+type ElementType = (i32, TensorElementType, DataType);
+
+const ELEMENT_TYPES: [ElementType; 14] = [
+    (1, TensorElementType::Float32, DataType::Fp32),
+    (2, TensorElementType::Uint8, DataType::Uint8),
+    (3, TensorElementType::Int8, DataType::Int8),
+    (4, TensorElementType::Uint16, DataType::Uint16),
+    (5, TensorElementType::Int16, DataType::Int16),
+    (6, TensorElementType::Int32, DataType::Int32),
+    (7, TensorElementType::Int64, DataType::Int64),
+    (8, TensorElementType::String, DataType::Bytes),
+    (9, TensorElementType::Bool, DataType::Bool),
+    (10, TensorElementType::Float16, DataType::Fp16),
+    (11, TensorElementType::Float64, DataType::Fp64),
+    (12, TensorElementType::Uint32, DataType::Uint32),
+    (13, TensorElementType::Uint64, DataType::Uint64),
+    (16, TensorElementType::Bfloat16, DataType::Bf16),
+];
+
+/// V2's type of the element type that `is` selects; none if V2 does not have it.
+pub(crate) fn datatype(is: impl Fn(&ElementType) -> bool) -> Option<DataType> {
+    ELEMENT_TYPES.iter().find(|known| is(known)).map(|&(_, _, datatype)| datatype)
 }

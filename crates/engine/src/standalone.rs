@@ -5,9 +5,9 @@
 
 use crate::host::{Proof, ProofRequest};
 use crate::memory::{give_back, resident_bytes};
-use crate::runner::{LogLevel, RunError, Runner, SessionOptions};
+use crate::runner::{LogLevel, Run, RunError, Runner, SessionOptions, StopRun};
 use crate::sample::SampleRows;
-use crate::{Artifact, Batching, MemoryBudget, ModelHosts, Refusal, Runtime, Stopper, thread_cpu_time};
+use crate::{Artifact, Batching, MemoryBudget, ModelHosts, Refusal, Runtime, thread_cpu_time};
 use bytes::Bytes;
 use flyball_core::{Digest, Tensor, TensorData, TensorSpec};
 use serde::Serialize;
@@ -104,16 +104,15 @@ impl Runtime {
         let runner = Runner::with(self, artifact, LogLevel::ErrorsOnly, options)?;
         let load_ms = began.elapsed().as_secs_f64() * 1e3;
         give_back();
-        proof.fits(runner.signature())?;
-        let sample_rows =
-            proof.rows().map(|(length, count)| SampleRows::of(runner.signature(), length, count));
+        proof.fits(&runner.signature)?;
+        let sample_rows = proof.rows.map(|(length, count)| SampleRows::of(&runner.signature, length, count));
         let facts = StandaloneFacts {
             digest: artifact.digest,
             size_bytes: artifact.size_bytes(),
             ort_version: self.version().to_owned(),
-            inputs: runner.signature().inputs.clone(),
-            outputs: runner.signature().outputs.clone(),
-            batching: proof.batching(),
+            inputs: runner.signature.inputs.clone(),
+            outputs: runner.signature.outputs.clone(),
+            batching: proof.batching.clone(),
             load_ms,
             resident_bytes: resident_bytes().saturating_sub(before),
         };
@@ -134,7 +133,7 @@ impl StandaloneModel {
     }
 
     /// A handle that stops a run or a measurement from another thread.
-    pub fn stopper(&self) -> Stopper {
+    pub fn stopper(&self) -> StopRun {
         self.runner.stopper()
     }
 
@@ -178,7 +177,7 @@ impl StandaloneModel {
             return refuse(format!("cannot generate sample input for this model ({why}): give it real rows"));
         };
         if rows > 1
-            && let Some(reason) = self.runner.signature().no_batch_axis()
+            && let Some(reason) = self.runner.signature.no_batch_axis()
         {
             return refuse(format!("{reason}, so it does not accept {rows} rows: use 1"));
         }

@@ -10,21 +10,7 @@ use ort::session::RunOptions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Stops a runner's run. It acts on the current run, whichever it is: the caller must know that it is the
-/// intended one.
-#[derive(Clone)]
-pub struct Stopper(Arc<Stop>);
-
-impl Stopper {
-    /// Returns at once; the run ends after its current operator.
-    pub fn stop(&self) {
-        self.0.asked.store(true, Ordering::SeqCst);
-        // It sets a flag and cannot fail.
-        let _ = self.0.options.terminate();
-    }
-}
-
-/// The runner's side.
+/// A runner's stop flag.
 pub(crate) struct Stop {
     pub(crate) options: RunOptions,
     asked: AtomicBool,
@@ -35,8 +21,11 @@ impl Stop {
         Ok(Arc::new(Stop { options: RunOptions::new()?, asked: AtomicBool::new(false) }))
     }
 
-    pub(crate) fn stopper(self: &Arc<Stop>) -> Stopper {
-        Stopper(Arc::clone(self))
+    /// Returns at once; the run ends after its current operator.
+    pub(crate) fn request(&self) {
+        self.asked.store(true, Ordering::SeqCst);
+        // It sets a flag and cannot fail.
+        let _ = self.options.terminate();
     }
 
     /// Starts a run: earlier requests to stop were not meant for it.

@@ -1,22 +1,18 @@
-//! Admission as a value: a `Permit` is the right to run a model, and their number is limited.
+//! Admission as a value: a `Permit` is the right to run a model once, and permits are limited.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A bound on how many requests may be inside at once.
+/// A limit on concurrent requests.
 #[derive(Debug)]
 pub struct Gate {
     inside: AtomicUsize,
-    inside_max: usize,
+    pub(crate) inside_max: usize,
 }
 
 impl Gate {
     pub fn new(inside_max: usize) -> Arc<Gate> {
         Arc::new(Gate { inside: AtomicUsize::new(0), inside_max })
-    }
-
-    pub(crate) fn inside_max(&self) -> usize {
-        self.inside_max
     }
 
     /// Whether at least half of the slots are free.

@@ -1,11 +1,12 @@
-//! The expected cost of what waits or runs, as admission sees it from any lane: by priority class and by deadline, since
-//! only what goes first makes a new request wait. Sums of relaxed counters: an estimate, never a promise.
+//! The expected cost of waiting and running jobs, by priority class and deadline, readable from any lane.
+//!
+//! Admission uses it: only jobs that go first make a new request wait. Sums of relaxed counters are an estimate.
 
 use flyball_core::{Nanos, Priority};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Deadlines are sorted into slots of 2^22 ns, about 4 ms, up to a quarter of a second ahead; what is due later, or
-/// never, is one sum.
+/// Deadlines are sorted into slots of 2^22 ns, about 4 ms, up to a quarter of a second ahead. Later deadlines share one
+/// sum with jobs that have none.
 const SLOT_BITS: u32 = 22;
 const SLOTS: u64 = 64;
 
@@ -59,7 +60,8 @@ impl Backlog {
         }
     }
 
-    /// What goes before a job of this class and deadline: all of the higher classes, and of its own what is due no later.
+    /// The cost of jobs that go before one of this class and deadline: all of higher classes, and of its own class those
+    /// that are due no later.
     pub(crate) fn ahead_ns(&self, priority: Priority, deadline: Option<Nanos>, now: Nanos) -> u64 {
         let (higher, own) = self.classes.split_at(priority.index());
         let higher: u64 = higher.iter().map(|class| class.total_ns.load(Relaxed)).sum();
@@ -80,7 +82,7 @@ fn slot_of(time: Nanos) -> u64 {
     time.0 >> SLOT_BITS
 }
 
-/// The slot of a deadline that is near enough to have one of its own.
+/// The slot of a deadline; none if it is too far ahead.
 fn within_reach(deadline: Option<Nanos>, now: Nanos) -> Option<u64> {
     deadline.map(slot_of).filter(|slot| slot.saturating_sub(slot_of(now)) < SLOTS)
 }

@@ -1,9 +1,9 @@
 //! The second walk, of a batch: collect → share → take → run → split → reply.
 //!
-//! Batching by readiness: the lane first lets every connection whose bytes are here parse its request, then runs the
-//! model once for all of them. No window and no timer, unless a deployment asks for one: alone, a request runs at once;
-//! under load the batch grows by itself. It rests on the order in which the runtime polls, which tokio does not promise; a
-//! test holds it.
+//! Batching by readiness: the lane first lets every connection whose bytes have arrived parse its request, then runs the
+//! model once for all of them. There is no window and no timer unless a deployment sets one: a single request runs at once,
+//! and under load batches grow automatically. This relies on the order in which the runtime polls, which tokio does not
+//! guarantee; a test checks it.
 
 mod parts;
 
@@ -18,7 +18,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError, TryLockError};
 use std::time::Duration;
 
-/// What a job gets back.
+/// The result of a run for one job.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) outputs: Vec<Tensor>,
@@ -27,23 +27,23 @@ pub(crate) struct Ran {
     pub(crate) batch: Place,
 }
 
-/// Where a job was in its batch: some models give another answer in another company.
+/// A job's position in its batch: some models answer differently with other neighbours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Of the whole run.
+    /// All rows of the run.
     pub(crate) rows: u32,
-    /// Of the job's first row.
+    /// The index of the job's first row.
     pub(crate) first: u32,
 }
 
-/// A run on a lane with sockets is expected to take a millisecond; after this long it is stopped.
+/// Maximum run time on a lane with sockets, where a run is expected to take a millisecond.
 const INLINE_STUCK: Duration = Duration::from_secs(1);
-/// How many rows inputs have, as a run counts them.
+/// The number of rows of inputs; at least one.
 pub(crate) fn rows(inputs: &[Tensor]) -> usize {
     inputs.first().map_or(1, Tensor::rows).max(1)
 }
 
-/// A lane's batches, one after the other, for as long as it is polled.
+/// Runs a lane's batches, one after the other, for as long as it is polled.
 pub(crate) async fn walk<S: Sink>(lane: &Lane<S>, inbox: &mut LaneInbox<S::Model>) {
     let mut taken = Taken::default();
     loop {
@@ -59,9 +59,10 @@ pub(crate) async fn walk<S: Sink>(lane: &Lane<S>, inbox: &mut LaneInbox<S::Model
     }
 }
 
-/// Whether another request of a model without batching can be run before the answers of the ones before it are written,
-/// within the time that a run may hold sockets back. Writing wakes clients and touches cold memory; for several answers at
-/// once that costs much less (16 connections, 0.2 ms a run: a tenth more requests a second).
+/// Whether another request of a model without batching may run before the earlier answers are written.
+///
+/// All of them together must stay within the time that a run may block sockets. Writing wakes clients and touches cold
+/// memory, which costs much less for several answers at once (16 connections, 0.2 ms a run: 10 % more requests a second).
 fn another_fits<S: Sink>(lane: &Lane<S>, began: Nanos) -> bool {
     let now = lane.now();
     let schedule = lane.schedule.borrow();
@@ -71,7 +72,7 @@ fn another_fits<S: Sink>(lane: &Lane<S>, began: Nanos) -> bool {
     })
 }
 
-/// The next batch. What must not run here, or not at all, leaves the queue on the way.
+/// Takes the next batch. Drops jobs that must not run, and moves those that must not run here.
 pub(crate) fn take<S: Sink>(lane: &Lane<S>, taken: &mut Taken<Job<S::Model>>) {
     share::share(lane);
     lane.sweep(&mut taken.dropped);
@@ -98,7 +99,7 @@ async fn work<S: Sink>(lane: &Lane<S>, inbox: &mut LaneInbox<S::Model>) {
         };
         let news = async {
             tokio::select! {
-                // Lanes that leave drop their ends only when this one does too.
+                // Other lanes drop their senders only when this lane ends too.
                 Some(job) = inbox.0.recv() => lane.push(job),
                 () = lane.arrived.notified() => {}
             }
@@ -110,8 +111,8 @@ async fn work<S: Sink>(lane: &Lane<S>, inbox: &mut LaneInbox<S::Model>) {
     }
 }
 
-/// Lets every ready connection parse its request: yields until a round brings no new job, or enough are here to fill
-/// a batch on every home of the model.
+/// Lets every ready connection parse its request. Yields until a round adds no job, or there are enough to fill a batch on
+/// every home of the model.
 async fn collect<S: Sink>(lane: &Lane<S>, inbox: &mut LaneInbox<S::Model>) {
     loop {
         let (jobs, enough) = {
@@ -138,7 +139,7 @@ fn run_batch<S: Sink>(lane: &Lane<S>, batch: &mut Vec<Job<S::Model>>, rows_max: 
     let rows: usize = batch.iter().map(|job| job.rows).sum();
     let cost_ns: u64 = batch.iter().map(|job| job.cost_ns).sum();
     let expected = model.service.run_time(rows * scale);
-    // What runs in another process takes none of this thread's time.
+    // A run in another process takes no CPU time of this thread.
     let clocked = (share::worth_clocking(expected) && model.moved().is_none()).then(lane.plane.thread_time);
     let began = lane.now();
     let result = join_and_run(lane, &model, batch);
@@ -150,7 +151,7 @@ fn run_batch<S: Sink>(lane: &Lane<S>, batch: &mut Vec<Job<S::Model>>, rows_max: 
         now.saturating_sub(before)
     });
     match result {
-        // Another thread has the session, or the model was moved: it is on its way to its other lane, and so is this batch.
+        // Another thread uses the session, or the model moves to its other lane: this batch follows it there.
         None => batch.drain(..).for_each(|job| lane.send_to_compute(job)),
         Some(result) => {
             let succeeded = result.is_ok();
@@ -161,17 +162,17 @@ fn run_batch<S: Sink>(lane: &Lane<S>, batch: &mut Vec<Job<S::Model>>, rows_max: 
     }
 }
 
-/// A run that is over.
+/// A finished run.
 pub(crate) struct Run {
     pub(crate) rows: usize,
     pub(crate) scale: usize,
     pub(crate) began: Nanos,
     pub(crate) ended: Nanos,
-    /// Its cost, in CPU time where that was measured.
+    /// Its cost; CPU time if that was measured.
     pub(crate) took: Duration,
 }
 
-/// Books a run, learns from it, and answers its jobs.
+/// Charges a run to its model, learns from it, and answers its jobs.
 pub(crate) fn settle<S: Sink>(
     lane: &Lane<S>,
     model: &Arc<Model<S::Model>>,
@@ -180,11 +181,11 @@ pub(crate) fn settle<S: Sink>(
     run: Run,
 ) {
     lane.socket_cost.ran(run.took);
-    lane.schedule.borrow_mut().charge(model.key(), run.took);
+    lane.schedule.borrow_mut().charge(model.key, run.took);
     learn(model, run.rows * run.scale, run.took, result.as_ref().err(), run.ended);
     match result {
         Ok(()) => parts::reply(lane, batch, run.rows, run.began, run.ended),
-        // One bad row must not fail its neighbours: each waits for a run of its own, once.
+        // One bad row must not fail its neighbours: each job runs alone, once.
         Err(fault) if may_fit_alone(fault.kind) && batch.len() > 1 => {
             batch.drain(..).for_each(|job| lane.push(Job { alone: true, ..job }));
         }
@@ -192,42 +193,34 @@ pub(crate) fn settle<S: Sink>(
     }
 }
 
-/// Whether a fault of a batch may be one row's alone.
+/// Whether a batch's fault may be caused by a single row.
 fn may_fit_alone(kind: FaultKind) -> bool {
     matches!(kind, FaultKind::RunFailed | FaultKind::RunMemoryExceeded | FaultKind::MemoryFull)
 }
 
-/// Learns from a run. One that fails may do so because of its input, and costs no more than one that succeeds.
+/// Updates run time and breaker after a run. A failed run may be due to its input, and tells nothing of run time.
 fn learn<M>(model: &Model<M>, rows: usize, took: Duration, fault: Option<&Fault>, now: Nanos) {
-    let broke = match fault.map(|fault| fault.kind) {
-        None => {
-            model.service.observe(rows, took);
-            model.breaker.succeeded();
-            false
-        }
-        Some(FaultKind::RunStopped) => {
-            model.service.never_inline();
-            model.breaker.failed(now)
-        }
-        Some(FaultKind::Panicked) => model.breaker.failed(now),
-        // It came to an end by itself, which is all that the breaker asks.
-        Some(_) => {
-            model.breaker.succeeded();
-            false
-        }
-    };
-    if broke {
+    let kind = fault.map(|fault| fault.kind);
+    match kind {
+        None => model.service.observe(rows, took),
+        Some(FaultKind::RunStopped) => model.service.never_inline(),
+        Some(_) => {}
+    }
+    if !matches!(kind, Some(FaultKind::RunStopped | FaultKind::Panicked)) {
+        // For the breaker it is enough that the run ended without a stop.
+        model.breaker.succeeded();
+    } else if model.breaker.failed(now) {
         let (model, version) = (&*model.name, &*model.version);
         tracing::error!(
             model,
             version,
-            "the model breaks again and again; its callers are refused for a while"
+            "the model was stopped or panicked several times in a row; its requests are refused for a while"
         );
     }
 }
 
-/// Runs a batch on this lane's session of the model. `None` when another lane is using that. A panic inside a run fails
-/// this batch, is counted by its fault, and the lane goes on.
+/// Runs a batch on this lane's session of the model; `None` if another lane uses it. A panic inside a run fails only this
+/// batch.
 fn join_and_run<S: Sink>(
     lane: &Lane<S>,
     model: &Model<S::Model>,
@@ -235,7 +228,7 @@ fn join_and_run<S: Sink>(
 ) -> Option<Result<(), Fault>> {
     let fault = |kind, text: String| Some(Err(Fault::new(kind, Stage::Infer, text)));
     let Some(home) = lane.plane.home(model, lane.id) else {
-        return fault(FaultKind::Panicked, "a job reached a lane that is no home of its model".to_owned());
+        return fault(FaultKind::Panicked, "a job reached a lane without a session of its model".to_owned());
     };
     let run_max =
         if lane.has_sockets() { model.terms.run_max.min(INLINE_STUCK) } else { model.terms.run_max };
@@ -251,7 +244,7 @@ fn join_and_run<S: Sink>(
         Ok(Some(Err(RunError::MemoryExceeded { wanted, bytes_max }))) => fault(
             FaultKind::RunMemoryExceeded,
             format!(
-                "the model wanted {} MiB of memory on this input, and a run may have {} MiB (run_memory_bytes_max); send \
+                "the model needs {} MiB of memory on this input, and a run may use {} MiB (run_memory_bytes_max); send \
                  smaller input, or raise the limit",
                 wanted >> 20,
                 bytes_max >> 20
@@ -279,27 +272,27 @@ fn run_on<S: Sink>(
     batch: &[Job<S::Model>],
     run_max: Duration,
 ) -> Option<Result<(), RunError>> {
-    let (runner, watched) = match model.moved() {
-        None => (&home.runner, &home.watched),
-        Some(hosted) if lane.id == lane.plane.spare() => (&hosted.runner, &hosted.watched),
+    let session = match model.moved() {
+        None => &home.session,
+        Some(hosted) if lane.id == lane.plane.spare() => hosted,
         Some(_) => return None,
     };
-    let mut runner = match runner.try_lock() {
+    let mut runner = match session.runner.try_lock() {
         Ok(runner) => runner,
         Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-        // Sockets are not held back for another lane's run; a compute lane has the time.
+        // A lane with sockets does not wait for another lane's run; a compute lane does.
         Err(TryLockError::WouldBlock) if lane.has_sockets() => return None,
-        Err(TryLockError::WouldBlock) => runner.lock().unwrap_or_else(PoisonError::into_inner),
+        Err(TryLockError::WouldBlock) => session.runner.lock().unwrap_or_else(PoisonError::into_inner),
     };
     runner.clear();
     batch.iter().for_each(|job| runner.add(&job.inputs));
     if let Err(error) = runner.prepare() {
         return Some(Err(error));
     }
-    // Its time begins here: a compute lane may have waited for the session.
-    lane.plane.runs.begin(lane.id, &model.name, watched, lane.now().after(run_max));
+    // The run's time starts here: a compute lane may have waited for the session.
+    lane.plane.runs.begin(lane.id, &model.name, &session.watched, lane.now().after(run_max));
     let ran = runner.run(&mut lane.outputs.borrow_mut());
-    // What large inputs took is not kept until the next batch.
+    // Frees the memory of large inputs before the next batch.
     runner.clear();
     Some(ran)
 }

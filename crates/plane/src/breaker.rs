@@ -1,11 +1,13 @@
-//! A circuit breaker for each model: after several runs in a row that had to be stopped, or that panicked, it is not asked
-//! for a while, then tried once. One caller's bad input must not open it for all, so a run that merely fails does not count.
+//! A circuit breaker for each model: after several stopped or panicked runs in a row, it refuses requests for a pause.
+//!
+//! Then it lets one request through as a trial. A failed run does not count: one caller's bad input must not refuse all
+//! callers.
 
 use flyball_core::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Runs that break one after the other, with none that ends by itself between them.
+/// Stopped or panicked runs in a row that open the breaker.
 const FAULTS_MAX: u32 = 8;
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
 /// The pause doubles up to 2^5 times the first.
@@ -15,7 +17,7 @@ const DOUBLINGS_MAX: u32 = 5;
 pub(crate) struct Breaker {
     faults: AtomicU32,
     doublings: AtomicU32,
-    /// Somebody was let in to try.
+    /// A trial is under way.
     trying: AtomicBool,
     /// Zero while closed.
     closed_to_callers_until: AtomicU64,
@@ -24,16 +26,18 @@ pub(crate) struct Breaker {
 }
 
 impl Breaker {
-    /// How long callers must stay away; `None` when they may come.
+    /// How long new requests are refused; `None` if they are admitted.
     pub(crate) fn refuses(&self, now: Nanos) -> Option<Duration> {
         let until = self.closed_to_callers_until.load(Relaxed);
         (now.0 < until).then(|| Duration::from_nanos(until - now.0))
     }
 
-    /// How long a request that already waits since `came` must stay away: one that was let in before the breaker opened
-    /// would break as well, and hold its lane for that long. A trial came later, so it is not turned away.
+    /// The retry pause for a request that has waited since `came`; `None` if it may run.
+    ///
+    /// A request admitted before the breaker opened would break as well, and block its lane meanwhile. A trial came later,
+    /// so it runs.
     pub(crate) fn turns_away(&self, came: Nanos, now: Nanos) -> Option<Duration> {
-        // The pause may be over: then the next caller is the trial, and not all of these.
+        // Even if the pause is over: the next new request is the trial, not all of these.
         self.opened_after(came).then(|| self.refuses(now).unwrap_or(PAUSE_FIRST))
     }
 
@@ -43,8 +47,9 @@ impl Breaker {
         opened_at != 0 && came.0 <= opened_at
     }
 
-    /// Lets a caller in, or says how long it must stay away. The first after a pause is the trial: the others wait for what
-    /// becomes of it, but not for long, since it may come to nothing: its caller may hang up before the run.
+    /// Admits a request, or returns its retry pause. The first after a pause is the trial.
+    ///
+    /// Others are refused until the trial ends, but not for long: its caller may hang up before the run.
     pub(crate) fn enter(&self, now: Nanos) -> Result<(), Duration> {
         let until = self.closed_to_callers_until.load(Relaxed);
         if until == 0 {
@@ -60,7 +65,7 @@ impl Breaker {
         Ok(())
     }
 
-    /// A run came to an end by itself.
+    /// A run ended without being stopped.
     pub(crate) fn succeeded(&self) {
         if self.faults.load(Relaxed) != 0 {
             self.faults.store(0, Relaxed);
@@ -71,11 +76,11 @@ impl Breaker {
         }
     }
 
-    /// Counts a run that broke; true when it opens the breaker.
+    /// Counts a stopped or panicked run; true if it opens the breaker.
     pub(crate) fn failed(&self, now: Nanos) -> bool {
         let faults = self.faults.fetch_add(1, Relaxed).saturating_add(1);
         let tried = self.trying.swap(false, Relaxed);
-        // What was running on other lanes when it opened breaks as well, and says nothing new.
+        // Runs that were under way on other lanes when it opened break as well: no new information.
         if faults < FAULTS_MAX || (faults > FAULTS_MAX && !tried) {
             return false;
         }

@@ -1,5 +1,6 @@
-//! Outputs as classes: instead of a tensor of scores, the highest of them in each row as texts, `score:class` or
-//! `score:class:label`. Written as Triton writes them, because its clients take them apart again.
+//! Outputs as classes: the highest scores of each row as texts, `score:class` or `score:class:label`.
+//!
+//! Formatted as Triton does, because its clients parse them.
 
 use crate::Model;
 use flyball_core::{
@@ -7,12 +8,12 @@ use flyball_core::{
 };
 use std::cmp::Ordering;
 
-/// Scores of one output, all rows together; a bound on the time that sorting them takes from other requests.
+/// Maximum scores of one output over all rows; bounds the time for sorting them.
 const SCORES_MAX: usize = 64 << 10;
-/// Texts of one output, all rows together; each is written and kept on its own.
+/// Maximum texts of one output over all rows; each is allocated on its own.
 const TEXTS_MAX: usize = 16 << 10;
 
-/// Puts classes in the place of each output that was asked for so.
+/// Replaces each output that was requested as classes.
 pub(crate) fn classify<M>(
     outputs: &mut [Tensor],
     asked: &[RequestedOutput],
@@ -33,7 +34,7 @@ pub(crate) fn classify<M>(
     Ok(())
 }
 
-/// Whether an output has scores at all; said before the model runs.
+/// Checks that an output can be given as classes, before the model runs.
 pub(crate) fn check(spec: &TensorSpec) -> Result<(), Fault> {
     if scores(spec.datatype, &[]).is_some() {
         return Ok(());
@@ -44,7 +45,7 @@ pub(crate) fn check(spec: &TensorSpec) -> Result<(), Fault> {
     Err(Fault::invalid_input(Stage::Tensor, text))
 }
 
-/// Of each row the `count` highest scores, the highest first.
+/// The `count` highest scores of each row, the highest first.
 fn classes(output: &Tensor, count: usize, in_rows: bool, labels: &[String]) -> Result<Tensor, Fault> {
     let cannot = |why: &str| {
         let text = format!("output '{}' cannot be given as classes: {why}", output.name);
@@ -76,7 +77,7 @@ fn classes(output: &Tensor, count: usize, in_rows: bool, labels: &[String]) -> R
     Ok(Tensor { name: output.name.clone(), datatype: DataType::Bytes, shape, data })
 }
 
-/// The places of the highest scores. Equal ones go by place.
+/// The indices of the highest scores; equal scores in index order.
 fn highest(row: &[Score], count: usize) -> Vec<usize> {
     let by_score = |a: &usize, b: &usize| row[*b].compare(row[*a]).then(a.cmp(b));
     let mut places: Vec<usize> = (0..row.len()).collect();
@@ -90,17 +91,15 @@ fn highest(row: &[Score], count: usize) -> Vec<usize> {
 
 #[derive(Clone, Copy, Debug)]
 enum Score {
-    Signed(i64),
-    Unsigned(u64),
+    Whole(i128),
     Float(f64),
 }
 
 impl Score {
-    /// What is not a number is below every number.
+    /// NaN is below every number.
     fn compare(self, other: Score) -> Ordering {
         match (self, other) {
-            (Score::Signed(one), Score::Signed(other)) => one.cmp(&other),
-            (Score::Unsigned(one), Score::Unsigned(other)) => one.cmp(&other),
+            (Score::Whole(one), Score::Whole(other)) => one.cmp(&other),
             (Score::Float(one), Score::Float(other)) => {
                 one.partial_cmp(&other).unwrap_or_else(|| other.is_nan().cmp(&one.is_nan()))
             }
@@ -111,8 +110,7 @@ impl Score {
     /// Floats have six decimals, as C's `%f` has.
     fn text(self, class: usize, label: Option<&String>) -> String {
         let mut text = match self {
-            Score::Signed(score) => format!("{score}:{class}"),
-            Score::Unsigned(score) => format!("{score}:{class}"),
+            Score::Whole(score) => format!("{score}:{class}"),
             Score::Float(score) if score.is_nan() => format!("nan:{class}"),
             Score::Float(score) => format!("{score:.6}:{class}"),
         };
@@ -124,20 +122,20 @@ impl Score {
     }
 }
 
-/// The elements as scores, where their type has an order that clients know. The same types as Triton's.
+/// The elements as scores, if their type is one of those that Triton supports.
 fn scores(datatype: DataType, bytes: &[u8]) -> Option<Vec<Score>> {
     fn each<const SIZE: usize>(bytes: &[u8], score: impl Fn([u8; SIZE]) -> Score) -> Vec<Score> {
         bytes.as_chunks::<SIZE>().0.iter().map(|&le| score(le)).collect()
     }
     Some(match datatype {
-        DataType::Uint8 => each(bytes, |le| Score::Unsigned(u8::from_le_bytes(le).into())),
-        DataType::Uint16 => each(bytes, |le| Score::Unsigned(u16::from_le_bytes(le).into())),
-        DataType::Uint32 => each(bytes, |le| Score::Unsigned(u32::from_le_bytes(le).into())),
-        DataType::Uint64 => each(bytes, |le| Score::Unsigned(u64::from_le_bytes(le))),
-        DataType::Int8 => each(bytes, |le| Score::Signed(i8::from_le_bytes(le).into())),
-        DataType::Int16 => each(bytes, |le| Score::Signed(i16::from_le_bytes(le).into())),
-        DataType::Int32 => each(bytes, |le| Score::Signed(i32::from_le_bytes(le).into())),
-        DataType::Int64 => each(bytes, |le| Score::Signed(i64::from_le_bytes(le))),
+        DataType::Uint8 => each(bytes, |le| Score::Whole(u8::from_le_bytes(le).into())),
+        DataType::Uint16 => each(bytes, |le| Score::Whole(u16::from_le_bytes(le).into())),
+        DataType::Uint32 => each(bytes, |le| Score::Whole(u32::from_le_bytes(le).into())),
+        DataType::Uint64 => each(bytes, |le| Score::Whole(u64::from_le_bytes(le).into())),
+        DataType::Int8 => each(bytes, |le| Score::Whole(i8::from_le_bytes(le).into())),
+        DataType::Int16 => each(bytes, |le| Score::Whole(i16::from_le_bytes(le).into())),
+        DataType::Int32 => each(bytes, |le| Score::Whole(i32::from_le_bytes(le).into())),
+        DataType::Int64 => each(bytes, |le| Score::Whole(i64::from_le_bytes(le).into())),
         DataType::Fp32 => each(bytes, |le| Score::Float(f32::from_le_bytes(le).into())),
         DataType::Fp64 => each(bytes, |le| Score::Float(f64::from_le_bytes(le))),
         DataType::Bool | DataType::Fp16 | DataType::Bf16 | DataType::Bytes => return None,

@@ -1,9 +1,8 @@
 //! The whole life of one decision. Start reading here.
 //!
 //! parse → route → admit → features → tensor → queue → infer → policy → record → respond: `Stage` in `core` names them in this
-//! order, and what each of them does is in the file of its name in `stages/`. `request.rs` is the frame around the walk, the
-//! same for every request. Queue and infer take place in `batch.rs`, the second walk; shadows run after the answer, in
-//! `shadow_walk.rs`, the third.
+//! order, and each has a file of its name in `stages/`. `request.rs` is the frame around the walk, the same for every request.
+//! Queue and infer happen in `batch.rs`, the second walk; shadows run after the answer, in `shadow_walk.rs`, the third.
 
 #[cfg(test)]
 mod tests;
@@ -91,7 +90,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
         }
     }
 
-    /// Runs one model for these rows, as many at once as it takes. Rows that have its score are not run again.
+    /// Runs one model for these rows, in batches of its maximum size. Rows that have its score are not run again.
     pub(crate) async fn run(
         &mut self,
         step: &ModelStep,

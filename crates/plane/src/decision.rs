@@ -1,4 +1,4 @@
-//! A decision that serves: its program, the models that it runs, and where its features come from.
+//! A decision that serves: its program, models and feature sources.
 
 mod backfill;
 mod compile;
@@ -16,31 +16,30 @@ use std::time::Duration;
 pub use backfill::{Backfill, BackfillFault, Filled};
 pub use compile::{CANDIDATE_KIND_MISMATCH, DecisionContext, compile_decision};
 
-/// A decision that serves. `M` is what measures it.
+/// A decision that serves. `M` is its meter.
 pub struct Decision<M> {
     pub name: Arc<str>,
     pub program: Program,
     pub(crate) meter: Arc<M>,
-    /// Of requests that bring none.
+    /// For requests without a deadline of their own.
     pub(crate) deadline: Option<Duration>,
-    /// By their indices in the program.
+    /// By index in the program.
     pub(crate) models: Vec<Arc<Model<M>>>,
-    /// What its plans are made of.
+    /// The model steps of its plans.
     pub(crate) steps: Vec<ModelStep>,
     pub by: Vec<DecidedBy>,
-    /// What its callers send, and what they may get: from mild to severe.
+    /// The input fields, and the possible outcomes from mild to severe.
     pub input: Vec<FieldDocument>,
     pub outcomes: Vec<Arc<str>>,
-    /// By variant, the models that decide; and none, for rows that the rules decide alone.
+    /// By variant, the models that decide.
     pub(crate) decided_by: Vec<Arc<[DecidedBy]>>,
-    pub(crate) nobody: Arc<[DecidedBy]>,
-    /// By their places in the program.
+    /// By index in the program.
     pub(crate) sources: Vec<Source>,
-    /// By feature; none for what is no window.
+    /// By feature; none if it is not a window.
     pub(crate) windows: Vec<Option<Window>>,
-    /// What is the same in all of its records.
+    /// The constant part of its records.
     pub(crate) preamble: Preamble,
-    /// Kept over reloads.
+    /// Survive reloads.
     pub(crate) answers: Arc<Answers>,
 }
 
@@ -49,7 +48,7 @@ impl<M> Decision<M> {
         variant.models.iter().map(|&model| &self.models[model])
     }
 
-    /// The champion's first model; none where the rules alone decide.
+    /// The champion's first model; none if rules alone decide.
     pub(crate) fn first_model(&self) -> Option<&Arc<Model<M>>> {
         self.variant_models(&self.program.variants[0]).next()
     }

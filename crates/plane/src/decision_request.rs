@@ -1,4 +1,4 @@
-//! Named fields in, decisions out: what `request.rs` asks of a decision request. The walk itself is `decide.rs`.
+//! A request for decisions as `request.rs` serves it: named fields in, decisions out. The walk itself is `decide.rs`.
 
 use crate::decide::decide;
 use crate::remedies::remedy;
@@ -26,7 +26,7 @@ impl<S: Sink, D: DecisionDialect> Request<S> for DecisionRequest<'_, D> {
         (&decision.meter, decision.first_model().map(|model| &**model))
     }
 
-    /// Where the refusal has a remedy, no model runs at all, rows may go to another variant, or the answer may be kept.
+    /// If the refusal has a remedy, no model runs, rows may go to another variant, or an answer is kept under the key.
     fn may_still_answer(&self, decision: &Self::Target, refusal: &Fault, _: &Bytes, _: &Walk<S>) -> bool {
         let program = &decision.program;
         program.policy.kill_switch().is_some()

@@ -1,4 +1,4 @@
-//! What the stages of one decision request share. `decide.rs` calls the stages; each one's part is in its own file.
+//! The state that the stages of one decision request share. `decide.rs` calls the stages.
 
 use crate::idempotency::KeyClaim;
 use crate::journal_slots::JournalSlots;

@@ -1,7 +1,7 @@
-//! Answers by idempotency key: a retry gets the decision that the first attempt got, and nothing is counted twice.
+//! Answers by idempotency key: a retry gets the first attempt's decision, and nothing is counted twice.
 //!
-//! Shared by all lanes and kept over reloads. A retry waits while the first attempt is under way; an attempt that fails lets
-//! the next one try, and leaves behind whether its event was already counted. How many are kept is bounded by their rows.
+//! Shared by all lanes and kept over reloads. A retry waits while the first attempt is under way. After a failed attempt the
+//! next one tries, and knows whether the event was already counted. The number of rows bounds the kept answers.
 
 use crate::walk::Walk;
 use crate::{Decision, Lane};
@@ -26,19 +26,19 @@ const WARN_EVERY: Duration = Duration::from_secs(60);
 pub(crate) struct Answers {
     shards: [Mutex<Shard>; SHARDS],
     hasher: RandomState,
-    /// Answers that made room for others before their window ended: a retry is decided anew.
+    /// Answers evicted before their window ended: a retry is decided again.
     evicted: AtomicU64,
     warned: Mutex<Warned>,
 }
 
-/// How many evictions the last warning counted, and when that was.
+/// The evictions counted by the last warning, and its time.
 #[derive(Default)]
 struct Warned {
     count: u64,
     at: Option<Nanos>,
 }
 
-/// A key is its caller's own: two callers may use the same.
+/// The caller's index and its key: two callers may use the same key.
 type Key = (u32, ByteString);
 
 #[derive(Default)]
@@ -46,7 +46,7 @@ struct Shard {
     entries: HashMap<Key, Entry>,
     /// Every key once, in order of arrival.
     order: VecDeque<Key>,
-    /// Of all answers.
+    /// Rows of all answers.
     rows: usize,
 }
 
@@ -57,7 +57,7 @@ struct Entry {
 }
 
 enum State {
-    /// Dropping the sender wakes those who wait.
+    /// Dropping the sender wakes the waiting requests.
     UnderWay(watch::Sender<()>),
     Answered(Arc<Decisions>),
     Failed {
@@ -65,9 +65,9 @@ enum State {
     },
 }
 
-/// What is known under a request's key.
+/// The state of a request's key.
 pub(crate) enum Known {
-    /// Nothing: this request decides.
+    /// The key is new: this request decides.
     First(KeyClaim),
     Answered(Arc<Decisions>),
     /// The first attempt is under way: look again when this closes.
@@ -100,7 +100,7 @@ impl Answers {
         now: Nanos,
         bounds: IdempotencyDocument,
     ) -> Known {
-        // A copy: a part of the request's body would keep all of it.
+        // A copy: a slice of the request's body would keep the whole body.
         let key = (caller.0, ByteString::from(key));
         let mut shard = self.shard(&key);
         let mut counted = false;
@@ -112,12 +112,9 @@ impl Answers {
                 State::Failed { counted: before } => counted = *before,
             }
         }
-        let before = shard.begin(&key, body, now);
-        let cleared = shard.clear(now, bounds, CLEARED_MAX);
-        drop(shard);
-        self.count_evicted(&cleared, now, bounds);
-        // Dropping many rows takes a while: not under the lock.
-        drop((before, cleared));
+        // Dropped after the lock: many rows take a while.
+        let _before = shard.begin(&key, body, now);
+        self.evict(shard, now, bounds, CLEARED_MAX);
         Known::First(KeyClaim { answers: Arc::clone(self), key, bounds, counted, settled: false })
     }
 
@@ -134,7 +131,7 @@ impl Answers {
         }
     }
 
-    /// How many were evicted early since the start, where there are new ones and a warning is due.
+    /// Early evictions since the start; none unless there are new ones and a warning is due.
     fn newly_evicted(&self, now: Nanos) -> Option<u64> {
         let count = self.evicted.load(Relaxed);
         if count == 0 {
@@ -148,7 +145,10 @@ impl Answers {
         })
     }
 
-    fn count_evicted(&self, cleared: &[Entry], now: Nanos, bounds: IdempotencyDocument) {
+    /// Evicts old answers, counts those evicted early, and drops them after the lock.
+    fn evict(&self, mut shard: MutexGuard<'_, Shard>, now: Nanos, bounds: IdempotencyDocument, most: usize) {
+        let cleared = shard.clear(now, bounds, most);
+        drop(shard);
         let early = cleared.iter().filter(|entry| entry.holds(now, bounds)).count();
         if early > 0 {
             self.evicted.fetch_add(early as u64, Relaxed);
@@ -178,7 +178,7 @@ impl Answers {
 }
 
 impl Entry {
-    /// Whether it still applies to a retry: a failure that counted nothing does not.
+    /// Whether it applies to a retry. A failure that counted nothing does not.
     fn holds(&self, now: Nanos, bounds: IdempotencyDocument) -> bool {
         match self.state {
             State::UnderWay(_) => true,
@@ -223,8 +223,8 @@ impl Shard {
         Some(before)
     }
 
-    /// Evicts what is past the window or beyond the bound, oldest first; the last answer stays, however large. Attempts under
-    /// way stay too: they are bounded by the requests in flight. Looks at `most` answers.
+    /// Evicts answers that are past the window or beyond the bound, oldest first. The last answer stays, however large, and
+    /// so do attempts under way, which the requests in flight bound. Checks at most `most` answers.
     fn clear(&mut self, now: Nanos, bounds: IdempotencyDocument, most: usize) -> Vec<Entry> {
         let rows_max = (bounds.entries_max as usize / SHARDS).max(1);
         let mut cleared = Vec::new();
@@ -253,11 +253,8 @@ impl KeyClaim {
         // Each eviction frees at least one row: this many make room for the answer.
         let most = state.rows().max(CLEARED_MAX);
         let mut shard = self.answers.shard(&self.key);
-        let before = shard.settle(&self.key, state);
-        let cleared = shard.clear(now, self.bounds, most);
-        drop(shard);
-        self.answers.count_evicted(&cleared, now, self.bounds);
-        drop((before, cleared));
+        let _before = shard.settle(&self.key, state);
+        self.answers.evict(shard, now, self.bounds, most);
     }
 }
 
@@ -265,23 +262,22 @@ impl Drop for KeyClaim {
     fn drop(&mut self) {
         if !self.settled {
             let failed = State::Failed { counted: self.counted };
-            let before = self.answers.shard(&self.key).settle(&self.key, failed);
-            drop(before);
+            let _before = self.answers.shard(&self.key).settle(&self.key, failed);
         }
     }
 }
 
-/// What a request starts from: the right to answer for its key, or the answer that an earlier request got.
+/// The right to answer for a request's key, or the answer of an earlier request.
 pub(crate) enum Claimed {
-    /// None where the request has no key.
+    /// None if the request has no key.
     First(Option<KeyClaim>),
     Answered(Box<Decisions>),
 }
 
-/// A first attempt that takes longer than this has been given up by its own caller.
+/// Maximum wait for the first attempt of a request without a deadline.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-/// Looks for the answer under the request's key. Where the first request with it is under way, waits for that one.
+/// Looks up the request's key. Waits while the first request with this key is under way.
 pub(crate) async fn claim<S: Sink>(
     lane: &Lane<S>,
     decision: &Decision<S::Model>,
@@ -451,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_go_before_the_windows_end_are_counted_and_told_once_a_minute() {
+    fn answers_that_go_before_the_windows_end_are_counted_and_reported_once_a_minute() {
         let answers = Answers::new();
         let fill = |name: &str, second| {
             for number in 0..1000 {
@@ -462,11 +458,11 @@ mod tests {
         first(claim(&answers, "k", b"", 0)).answered(decisions(1), at(0));
         assert_eq!(answers.newly_evicted(at(0)), None, "there was room");
         fill("a", 1);
-        let told = answers.newly_evicted(at(1)).expect("there was no room");
-        assert_eq!(told as usize, 1001 - answers.len());
+        let evicted = answers.newly_evicted(at(1)).expect("there was no room");
+        assert_eq!(evicted as usize, 1001 - answers.len());
         fill("b", 2);
         assert_eq!(answers.newly_evicted(at(2)), None, "not so soon again");
-        assert_eq!(answers.newly_evicted(at(61)), Some(told + 1000));
+        assert_eq!(answers.newly_evicted(at(61)), Some(evicted + 1000));
         assert_eq!(answers.newly_evicted(at(200)), None, "nothing new");
     }
 

@@ -1,5 +1,7 @@
-//! Tensors in, a model's outputs out, in a dialect of the Open Inference Protocol: the frame and stages of a decision, without
-//! features, policy and, unless the model serves a decision, record.
+//! A request for a model, in a dialect of the Open Inference Protocol: tensors in, tensors out.
+//!
+//! The frame and stages are those of a decision, without features and policy. The call is recorded only if the model serves a
+//! decision.
 
 #[cfg(test)]
 mod tests;
@@ -31,7 +33,7 @@ impl<S: Sink, D: Dialect> Request<S> for Inference<'_, D> {
         (&target.model.meter, Some(&target.model))
     }
 
-    /// A deadline in the body can only be earlier than the head's, but it may be later than what the deployment promises.
+    /// A deadline in the body can only be earlier than the head's, but it may be later than the deployment's.
     fn may_still_answer(&self, _: &Self::Target, _: &Fault, body: &Bytes, walk: &Walk<S>) -> bool {
         let may_be_later = walk.deadline.is_none() && self.0.mentions(body, "timeout");
         may_be_later || self.0.mentions(body, "priority")

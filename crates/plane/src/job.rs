@@ -1,12 +1,14 @@
-//! One request's turn at a model. `Send`: it may move to another lane.
+//! One request for a run of a model. `Send`: it may move to another lane.
 
 use crate::admission::Permit;
 use crate::backlog::Booking;
-use crate::batch::Ran;
+use crate::batch::{Ran, rows};
 use crate::loaded::Model;
 use crate::reply::Promise;
 use crate::schedule::{BatchWait, ModelKey, Queued};
+use crate::share;
 use crate::stages::admit::broken;
+use crate::stages::queue::RunTicket;
 use flyball_core::{Fault, FaultKind, Nanos, Priority, Stage, Tensor};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,30 +17,57 @@ pub(crate) struct Job<M> {
     pub(crate) model: Arc<Model<M>>,
     pub(crate) inputs: Vec<Tensor>,
     pub(crate) rows: usize,
-    /// How many rows of the latency table one of these amounts to.
+    /// Rows of the latency table that one of its rows costs.
     pub(crate) scale: usize,
     pub(crate) priority: Priority,
     pub(crate) deadline: Option<Nanos>,
     pub(crate) came: Nanos,
-    /// What the job was expected to cost when it was queued, so that the lane's load comes back to zero.
+    /// The expected cost when it was queued. Kept, so that the lane's load returns to zero.
     pub(crate) cost_ns: u64,
     pub(crate) booking: Option<Booking>,
-    /// It came from another lane, and is not sent on: two lanes must not toss it to and fro.
+    /// It came from another lane and must not move again, or two lanes could pass it back and forth.
     pub(crate) moved: bool,
-    /// It was in a batch that failed: it runs by itself now.
+    /// Its batch failed: it runs alone now.
     pub(crate) alone: bool,
-    /// Held until the job is answered: it is what bounds the queues. It goes back with what the model gave.
+    /// Held until the job is answered, which bounds the queues. Returned with the outputs.
     pub(crate) permit: Permit,
     pub(crate) promise: Promise,
 }
 
 impl<M> Job<M> {
-    /// Answers the caller, if it is still there.
+    pub(crate) fn new(
+        model: &Arc<Model<M>>,
+        inputs: Vec<Tensor>,
+        ticket: RunTicket,
+        promise: Promise,
+        came: Nanos,
+    ) -> Job<M> {
+        let RunTicket { permit, priority, deadline, .. } = ticket;
+        let rows = rows(&inputs);
+        let scale = model.scale(&inputs, rows);
+        Job {
+            cost_ns: share::cost_ns(model, rows * scale),
+            model: Arc::clone(model),
+            inputs,
+            rows,
+            scale,
+            priority,
+            deadline,
+            came,
+            booking: None,
+            moved: false,
+            alone: false,
+            permit,
+            promise,
+        }
+    }
+
+    /// Answers the caller, if it still waits.
     pub(crate) fn answer(self, result: Result<Ran, Fault>) {
         self.promise.answer(result.map(|ran| (ran, self.permit)));
     }
 
-    /// Why it left the queue without a run.
+    /// The fault of a job that is dropped without a run.
     pub(crate) fn dropped(&self, now: Nanos) -> Fault {
         let pause = self.model.breaker.turns_away(self.came, now);
         pause.map_or_else(Self::too_late, |pause| broken(&self.model, Stage::Queue, pause))
@@ -52,7 +81,7 @@ impl<M> Job<M> {
 
 impl<M> Queued for Job<M> {
     fn model(&self) -> ModelKey {
-        self.model.key()
+        self.model.key
     }
 
     fn share(&self) -> u32 {
@@ -79,7 +108,7 @@ impl<M> Queued for Job<M> {
         self.rows
     }
 
-    /// They may differ in the first axis only.
+    /// Shapes may differ in the first axis only.
     fn joins(&self, other: &Job<M>) -> bool {
         let pairs = self.inputs.iter().zip(&other.inputs);
         self.model.batching.on()

@@ -1,5 +1,7 @@
-//! The journal slots that a request reserves for its records, from admission to the answer. However the request ends, also
-//! when its client hangs up, unused slots are released and undelivered decisions are recorded as such.
+//! The journal slots that a request reserves for its records, from admission to the answer.
+//!
+//! However the request ends, even if its client hangs up, unused slots are released and undelivered decisions are recorded as
+//! such.
 
 use crate::{Decision, Lane};
 use flyball_core::{DecisionId, DecisionRecord, JournalRecord, LaneRecorder, Sink, Ticket, Unavailable};
@@ -7,8 +9,8 @@ use flyball_journal::record_codec;
 use std::future::poll_fn;
 use std::time::Duration;
 
-/// How long an answer waits for its record to reach the disk. Deadlines do not end the wait: what was offered is decided, and
-/// a disk that takes this long is broken.
+/// How long an answer waits for its record to reach the disk. Deadlines do not end the wait: the decision is made, and a disk
+/// that takes this long is broken.
 const KEPT_WAIT_MAX: Duration = Duration::from_secs(if cfg!(test) { 1 } else { 10 });
 
 /// A decision on its way to the log.
@@ -16,9 +18,9 @@ pub(crate) struct Offered {
     pub(crate) row: usize,
     id: DecisionId,
     record: DecisionRecord,
-    /// To wait with, where the answer waits for the disk.
+    /// Set if the answer waits for the disk.
     ticket: Option<Ticket>,
-    /// Whether it is on the disk, or why it never will be, once known.
+    /// Whether it is on the disk, or why not; none until known.
     pub(crate) kept: Option<Result<(), Unavailable>>,
 }
 
@@ -26,10 +28,12 @@ pub(crate) struct JournalSlots<'a, S: Sink> {
     lane: &'a Lane<S>,
     decision: &'a Decision<S::Model>,
     reserved: usize,
-    unavailable: Option<Unavailable>,
+    /// Why the last attempt to reserve failed.
+    pub(crate) unavailable: Option<Unavailable>,
     /// Decisions that were handed to the journal and are not yet answered.
     offered: Vec<Offered>,
-    counted: bool,
+    /// Whether the request's decisions have been counted.
+    pub(crate) counted: bool,
 }
 
 impl<'a, S: Sink> JournalSlots<'a, S> {
@@ -42,16 +46,7 @@ impl<'a, S: Sink> JournalSlots<'a, S> {
         JournalSlots { lane, decision, reserved: 0, unavailable: None, offered, counted: false }
     }
 
-    pub(crate) fn recorder(&self) -> Option<&'a dyn LaneRecorder> {
-        self.lane.services.recorder.as_deref()
-    }
-
-    /// Why the last attempt to reserve failed.
-    pub(crate) fn unavailable(&self) -> Option<Unavailable> {
-        self.unavailable
-    }
-
-    /// Reserves up to this many in all.
+    /// Reserves up to this many in total.
     pub(crate) fn reserve(&mut self, slots: usize) -> Result<(), Unavailable> {
         let more = slots.saturating_sub(self.reserved);
         if more == 0 {
@@ -59,18 +54,18 @@ impl<'a, S: Sink> JournalSlots<'a, S> {
             self.unavailable = None;
             return Ok(());
         }
-        let reserved = self.recorder().map_or(Ok(()), |recorder| recorder.reserve(more));
+        let reserved = self.lane.recorder().map_or(Ok(()), |recorder| recorder.reserve(more));
         self.unavailable = reserved.err();
         reserved.map(|()| self.reserved += more)
     }
 
-    /// Hands over a record that has its slot.
+    /// Passes a record with a reserved slot to the journal.
     pub(crate) fn offer(&mut self, recorder: &dyn LaneRecorder, entry: Box<JournalRecord>) -> Ticket {
         self.reserved -= 1;
         recorder.offer(entry)
     }
 
-    /// The same for a decision whose caller waits for the answer.
+    /// The same for a decision that is still to be answered.
     pub(crate) fn offer_decision(
         &mut self,
         recorder: &dyn LaneRecorder,
@@ -82,11 +77,11 @@ impl<'a, S: Sink> JournalSlots<'a, S> {
         self.offered.push(Offered { row, id, record, ticket: sync.then_some(ticket), kept: None });
     }
 
-    /// Waits until each decision's record is on the disk or lost; true where all are on the disk. A request's records need not
-    /// get there together: when the disk fills up, the first may be kept and the others lost.
+    /// Waits until each decision's record is on the disk or lost; true if all are on the disk. A request's records may differ:
+    /// when the disk fills up, the first may be written and the others lost.
     pub(crate) async fn settle(&mut self, recorder: &dyn LaneRecorder) -> bool {
         let settled = async {
-            // The last one first: once it is settled, so are those before it, without a wake-up for each.
+            // The last one first: once it is settled, so are the others, without a wake-up for each.
             for offered in self.offered.iter_mut().rev().filter(|offered| offered.kept.is_none()) {
                 if let Some(ticket) = offered.ticket {
                     offered.kept = Some(poll_fn(|context| recorder.poll_durable(ticket, context)).await);
@@ -97,12 +92,12 @@ impl<'a, S: Sink> JournalSlots<'a, S> {
         in_time && self.offered.iter().all(|offered| offered.kept == Some(Ok(())))
     }
 
-    /// Takes out those that are not known to be on the disk.
+    /// Removes and returns the decisions that are not known to be on the disk.
     pub(crate) fn take_unkept(&mut self) -> Vec<Offered> {
         self.offered.extract_if(.., |offered| offered.kept != Some(Ok(()))).collect()
     }
 
-    /// They may still reach the disk although other decisions replace them: they were made, and never delivered.
+    /// Replaced decisions whose records may still reach the disk: counts them, and records them as undelivered.
     pub(crate) fn give_up(&mut self, late: &[Offered]) {
         self.count(late);
         self.orphan(late);
@@ -115,17 +110,12 @@ impl<'a, S: Sink> JournalSlots<'a, S> {
         }
     }
 
-    /// Tells the journal that nobody waits for these; it counts those that get lost.
+    /// Nobody waits for these records any more; the journal counts the lost ones.
     pub(crate) fn orphan(&self, offered: &[Offered]) {
-        let Some(recorder) = self.recorder() else { return };
+        let Some(recorder) = self.lane.recorder() else { return };
         for ticket in offered.iter().filter_map(|offered| offered.ticket) {
             recorder.orphan(ticket);
         }
-    }
-
-    /// The request's decisions have been counted.
-    pub(crate) fn counted(&mut self) {
-        self.counted = true;
     }
 
     /// The answer is written. Returns the memory.
@@ -135,15 +125,13 @@ impl<'a, S: Sink> JournalSlots<'a, S> {
     }
 
     fn undelivered(&mut self, offered: &[Offered]) {
-        let Some(recorder) = self.recorder().filter(|_| !offered.is_empty()) else { return };
+        let Some(recorder) = self.lane.recorder().filter(|_| !offered.is_empty()) else { return };
         if self.reserve(offered.len().max(self.reserved)).is_err() {
             return;
         }
         for Offered { id, .. } in offered {
-            self.offer(
-                recorder,
-                record_codec::undelivered(recorder, *id, self.lane.plane.services.wall.now_ns()),
-            );
+            let now_ns = self.lane.plane.services.wall.now_ns();
+            self.offer(recorder, record_codec::undelivered(recorder, *id, now_ns));
         }
     }
 }
@@ -156,7 +144,7 @@ impl<S: Sink> Drop for JournalSlots<'_, S> {
         }
         self.orphan(&undelivered);
         self.undelivered(&undelivered);
-        if let Some(recorder) = self.recorder().filter(|_| self.reserved > 0) {
+        if let Some(recorder) = self.lane.recorder().filter(|_| self.reserved > 0) {
             recorder.release(self.reserved);
         }
     }

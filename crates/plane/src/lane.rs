@@ -18,12 +18,12 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Batches on a compute lane grow up to this time; a model that takes longer runs its requests one by one, so that others
-/// get their turn.
+/// Maximum expected time of a batch on a compute lane. A slower model runs its requests one by one, so that others get their
+/// turn.
 const COMPUTE_RUN_MAX: Duration = Duration::from_millis(10);
-/// Smaller answers are written without a look at the process's memory.
+/// Smaller answers are written without a check of the process's memory.
 const COUNTED_ANSWER_BYTES: usize = 1 << 20;
-/// Vectors that are kept for the next requests.
+/// Maximum vectors kept for the next requests.
 const SPARE_MAX: usize = 1024;
 
 /// A lane, on its own thread. Not `Send`, on purpose.
@@ -38,15 +38,15 @@ pub struct Lane<S: Sink> {
     pub(crate) slots: Slots,
     /// Jobs on their way to other lanes.
     pub(crate) given: RefCell<Vec<Job<S::Model>>>,
-    /// What the last run gave.
+    /// The outputs of the last run.
     pub(crate) outputs: RefCell<Vec<Tensor>>,
-    /// Where answers are written.
+    /// Buffers that answers are written to.
     pub(crate) out: RefCell<OutBuffers>,
-    /// What decisions need.
+    /// Used by decisions only.
     pub(crate) services: LaneServices<S::Model>,
     spare: RefCell<Vec<Vec<Tensor>>>,
     swept_at: Cell<Nanos>,
-    /// When the last run ended, where jobs were waiting then.
+    /// When the last run ended, if jobs were waiting then.
     busy_since: Cell<Option<Nanos>>,
 }
 
@@ -57,7 +57,7 @@ impl<S: Sink> Lane<S> {
         } else {
             RunLimit { time: COMPUTE_RUN_MAX, strict: false }
         };
-        // Requests are walked by lanes with sockets alone.
+        // Only lanes with sockets serve requests.
         let recorder = plane.services.recorder.as_ref().filter(|_| plane.has_sockets(id));
         let services =
             LaneServices::new(plane.services.features.lane(), recorder.map(|recorder| recorder.lane(id)));
@@ -80,8 +80,7 @@ impl<S: Sink> Lane<S> {
         })
     }
 
-    /// Runs models for this lane's requests, for those that other lanes send, and for what goes beside decisions, for as
-    /// long as it is polled.
+    /// Runs models for this lane's requests, for those that other lanes send, and for shadows, for as long as it is polled.
     pub async fn run(&self, mut inbox: LaneInbox<S::Model>) {
         tokio::join!(batch::walk(self, &mut inbox), shadow_walk::walk(self));
     }
@@ -90,12 +89,12 @@ impl<S: Sink> Lane<S> {
         self.plane.clock.now()
     }
 
-    /// This lane's way to the log; none: nothing is recorded here.
+    /// This lane's recorder; none if nothing is recorded.
     pub fn recorder(&self) -> Option<&dyn LaneRecorder> {
         self.services.recorder.as_deref()
     }
 
-    /// Takes in what other lanes have sent. Before every run: what came during the last one may be more urgent.
+    /// Queues jobs that other lanes have sent. Called before every run: the newest may be the most urgent.
     pub(crate) fn take_in(&self, inbox: &mut LaneInbox<S::Model>) {
         while let Ok(job) = inbox.0.try_recv() {
             self.push(job);
@@ -107,8 +106,9 @@ impl<S: Sink> Lane<S> {
         self.plane.has_sockets(self.id)
     }
 
-    /// Queues a job where it may run: here, if this lane is a home of its model and the run is short, else on the least
-    /// loaded lane that is. True when it is here.
+    /// Queues a job here if this lane is a home of its model and the run is short, else on the least loaded home.
+    ///
+    /// Returns whether it is queued here.
     pub(crate) fn accept(&self, mut job: Job<S::Model>) -> Result<bool, Fault> {
         self.socket_cost.accepted(job.rows);
         let inline = job.model.service.inline(job.rows * job.scale, self.plane.limits.inline_run_max);
@@ -124,7 +124,7 @@ impl<S: Sink> Lane<S> {
         }
     }
 
-    /// Takes in a job that is booked here.
+    /// Queues a job that is booked here.
     pub(crate) fn push(&self, job: Job<S::Model>) {
         self.schedule.borrow_mut().push(job);
         self.arrived.notify_one();
@@ -136,7 +136,7 @@ impl<S: Sink> Lane<S> {
         job.answer(result);
     }
 
-    /// Sends a job that was booked here to a compute lane, where its run holds no sockets back.
+    /// Sends a job that was booked here to a compute lane, where its run blocks no sockets.
     pub(crate) fn send_to_compute(&self, mut job: Job<S::Model>) {
         self.plane.unbook(self.id, &mut job);
         job.promise.moves();
@@ -149,8 +149,7 @@ impl<S: Sink> Lane<S> {
         }
     }
 
-    /// Drops abandoned jobs now and then: far back in a long queue they would hold their slot
-    /// among the requests in flight until their turn.
+    /// Drops abandoned jobs now and then: far back in a long queue they would count as requests in flight until their turn.
     pub(crate) fn sweep(&self, unwanted: &mut Vec<Job<S::Model>>) {
         const SWEEP_EVERY: Duration = Duration::from_millis(50);
         let now = self.now();
@@ -160,19 +159,20 @@ impl<S: Sink> Lane<S> {
         }
     }
 
-    /// A run of so much expected cost has ended. While jobs wait, the time from one end to the next is what that cost really
-    /// takes here.
+    /// Updates the lane's stretch after a run of this expected cost.
+    ///
+    /// While jobs wait, the time from the end of one run to the end of the next is what that cost really takes here.
     pub(crate) fn busy_until(&self, ended: Nanos, cost: Duration) {
         // Jobs that wait for their batch window do not make a lane busy.
         let waiting = self.schedule.borrow().ready_at(ended).is_some_and(|ready_at| ready_at <= ended);
         match self.busy_since.replace(waiting.then_some(ended)) {
             Some(since) => self.plane.show_stretch(self.id, ended.since(since), cost),
-            // An old figure from a bad time must not keep refusing those whose runs would correct it.
+            // An outdated stretch must not keep refusing the requests whose runs would correct it.
             None => self.plane.show_stretch(self.id, cost, cost),
         }
     }
 
-    /// Writes an answer of so many bytes at most, or refuses to where that is more than allowed.
+    /// Writes an answer of at most `bytes_max` bytes, or fails if that is more than allowed.
     pub(crate) fn write<T>(
         &self,
         bytes_max: usize,
@@ -188,7 +188,7 @@ impl<S: Sink> Lane<S> {
         self.out.borrow_mut().write(bytes_max, write)
     }
 
-    /// An empty vector for a request's tensors, with the memory of one that is done.
+    /// An empty vector for a request's tensors, reused if possible.
     pub(crate) fn spare(&self) -> Vec<Tensor> {
         self.spare.borrow_mut().pop().unwrap_or_default()
     }
@@ -212,6 +212,6 @@ fn too_large(bytes: usize, bytes_max: usize) -> Fault {
 }
 
 pub(crate) fn lane_full() -> Fault {
-    let text = "the model's lane has a full inbox; try again shortly";
+    let text = "the inbox of the model's lane is full; try again shortly";
     Fault::new(FaultKind::LaneFull, Stage::Queue, text).retry_after(Duration::from_secs(1))
 }

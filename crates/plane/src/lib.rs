@@ -1,4 +1,4 @@
-//! The data plane: what happens to one request between its bytes and its reply.
+//! The data plane: serves one request from its bytes to its reply.
 //!
 //! Three walks, each in one file: a request's (`decide.rs`), a batch's (`batch.rs`) and a shadow's (`shadow_walk.rs`). Knows
 //! nothing of sockets or protocols (see `Dialect`), nor of how measurements are kept (see `Sink`).
@@ -18,7 +18,6 @@ mod inference;
 mod job;
 mod journal_slots;
 mod lane;
-mod lane_random;
 mod lane_services;
 mod loaded;
 mod out;
@@ -40,8 +39,8 @@ mod share;
 #[cfg(test)]
 mod simulation;
 mod tensor_record;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod stages {
     pub(crate) mod admit;
     pub(crate) mod features;

@@ -1,4 +1,4 @@
-//! What runs, as opposed to the documents that describe it: models with their sessions, ready on their home lanes.
+//! Loaded deployments and models with their sessions, as opposed to the documents that describe them.
 
 use crate::Decision;
 use crate::admission::Gate;
@@ -7,7 +7,7 @@ use crate::breaker::Breaker;
 use crate::schedule::{BatchWait, ModelKey};
 use crate::service::{Conduct, Service};
 use flyball_core::{Digest, InferRequest, Tensor, snapshot};
-use flyball_engine::{Batching, HostedModel, LatencyTable, RunError, Runner, Signature};
+use flyball_engine::{Batching, HostedModel, LatencyTable, LoadedModel, Run, Signature, StopRun, Surveyor};
 use serde::{Serialize, Serializer};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -15,87 +15,46 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Ends the run that is under way, from another thread.
-pub(crate) type StopRun = Arc<dyn Fn() + Send + Sync>;
-
 /// A session as the watchdog sees it.
 pub(crate) struct Watched {
     pub(crate) stop: StopRun,
     pub(crate) conduct: Arc<Conduct>,
 }
 
-/// What runs a joined batch. ONNX Runtime's sessions do; tests put simpler ones in their place.
-pub(crate) trait Run: Send {
-    fn clear(&mut self);
-    fn add(&mut self, inputs: &[Tensor]);
-    /// Before a run, and not part of its time.
-    fn prepare(&mut self) -> Result<(), RunError> {
-        Ok(())
-    }
-    fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError>;
-    fn stopper(&self) -> StopRun;
+/// A session of a model, in this process or in a model host.
+pub(crate) struct Session {
+    /// Contended only while a model moves from one of its two lanes to the other. ONNX Runtime must not run one session
+    /// from two threads.
+    pub(crate) runner: Mutex<Box<dyn Run>>,
+    pub(crate) watched: Arc<Watched>,
 }
 
-impl Run for Runner {
-    fn clear(&mut self) {
-        Runner::clear(self);
-    }
-
-    fn add(&mut self, inputs: &[Tensor]) {
-        Runner::add(self, inputs);
-    }
-
-    fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError> {
-        Runner::run(self, outputs)
-    }
-
-    fn stopper(&self) -> StopRun {
-        let stopper = Runner::stopper(self);
-        Arc::new(move || stopper.stop())
+impl Session {
+    fn new(runner: Box<dyn Run>, conduct: &Arc<Conduct>) -> Session {
+        let watched = Arc::new(Watched { stop: runner.stopper(), conduct: Arc::clone(conduct) });
+        Session { runner: Mutex::new(runner), watched }
     }
 }
 
-impl Run for HostedModel {
-    fn clear(&mut self) {
-        HostedModel::clear(self);
-    }
-
-    fn add(&mut self, inputs: &[Tensor]) {
-        HostedModel::add(self, inputs);
-    }
-
-    fn prepare(&mut self) -> Result<(), RunError> {
-        HostedModel::prepare(self)
-    }
-
-    fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError> {
-        HostedModel::run(self, outputs)
-    }
-
-    fn stopper(&self) -> StopRun {
-        HostedModel::stopper(self)
-    }
-}
-
-/// A deployment that serves. `M` is what measures it.
+/// A deployment that serves. `M` is its meter.
 pub struct Deployment<M> {
     pub name: String,
-    /// Of the document that it was made from: an equal one need not be loaded again.
+    /// The digest of its document: an equal document need not be loaded again.
     pub digest: Digest,
     /// The version for callers who name none.
     pub route: String,
-    /// Those of its candidate among them.
+    /// Includes those of its candidate.
     pub versions: Vec<Arc<Model<M>>>,
     /// The candidate of a deployment without a decision; with one it is a variant of the decision.
     pub trial: Option<Trial<M>>,
     /// The candidate as status pages show it, with or without a decision.
     pub candidate: Option<CandidateState>,
-    /// None where the models are served as they are.
+    /// None if callers use the models directly.
     pub decision: Option<Arc<Decision<M>>>,
     pub provenance: Provenance,
-    /// For verification by later trust policies; none where nothing is verified.
+    /// For verification by later trust policies; none if nothing is verified.
     pub origin: Option<Box<Origin>>,
-    /// Of the last snapshot that asked for it.
+    /// The generation of the last snapshot that named it.
     pub generation: AtomicU64,
 }
 
@@ -112,19 +71,19 @@ pub struct CandidateState {
     pub versions: Vec<String>,
     /// From 0 to 1.
     pub share: f64,
-    /// It runs for all requests, whatever its share, and answers none.
+    /// It runs for all requests and answers none; its share has no effect.
     pub shadow: bool,
 }
 
 /// Who signed and approved a deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Provenance {
-    /// Nobody, or nobody that this server can verify.
+    /// Without a signature that this server can verify.
     Unsigned,
     Signed(Approved),
 }
 
-/// A version of a registry that was signed, and who approved it.
+/// A signed version of a registry and its approvers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Approved {
     pub name: String,
@@ -141,7 +100,7 @@ impl Serialize for Provenance {
     }
 }
 
-/// What a deployment was made from.
+/// The document that a deployment was made from.
 pub struct Origin {
     pub document: snapshot::Deployment,
     pub base: PathBuf,
@@ -152,8 +111,7 @@ impl<M> Deployment<M> {
         self.versions.iter().find(|model| &*model.version == version)
     }
 
-    /// Whether anybody but the caller holds it. Jobs in flight hold their model, and requests their decision; once only the
-    /// caller does, dropping it there is the last.
+    /// Whether anything but the caller holds it: jobs in flight hold their model, and requests their decision.
     pub fn in_use(self: &Arc<Deployment<M>>) -> bool {
         let decision = self.decision.as_ref();
         let own = |model: &Arc<Model<M>>| {
@@ -167,10 +125,10 @@ impl<M> Deployment<M> {
     }
 }
 
-/// What its deployment grants a model and asks of it.
+/// A deployment's limits and deadlines for its models.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// For requests without one of their own.
+    /// For requests without a deadline of their own.
     pub deadline: Option<Duration>,
     pub queue_wait_max: Duration,
     pub run_max: Duration,
@@ -180,37 +138,31 @@ pub struct Terms {
 
 /// One model version that serves.
 pub struct Model<M> {
-    /// Its own for as long as the process lives, unlike its address.
+    /// Unique for the life of the process, unlike its address.
     pub(crate) key: ModelKey,
     pub name: Arc<str>,
     pub version: Arc<str>,
     pub signature: Arc<Signature>,
     pub batching: Batching,
-    /// What the classes of an output are called, in their order, by the output's name.
+    /// The names of an output's classes, by the output's name.
     pub labels: HashMap<String, Arc<[String]>>,
     pub meter: Arc<M>,
     pub(crate) service: Service,
-    /// Elements of a row as the latency table knows it, where rows may be longer.
+    /// Elements of a row in the latency table, if rows may be longer.
     pub(crate) row_elements: Option<usize>,
     pub(crate) terms: Terms,
     pub(crate) gate: Arc<Gate>,
     pub(crate) breaker: Breaker,
     pub(crate) homes: Vec<Home>,
-    /// Where it runs once it was moved; none where this process has no model hosts.
-    pub(crate) hosted: Option<Hosted>,
+    /// Runs it once it was moved; none if this process has no model hosts.
+    pub(crate) hosted: Option<Session>,
 }
 
-/// What a model is made of, once the engine has loaded it.
+/// The parts of a model besides its loaded sessions.
 pub struct ModelParts<M> {
     pub name: Arc<str>,
     pub version: Arc<str>,
-    pub signature: Arc<Signature>,
-    pub batching: Batching,
-    pub latency: LatencyTable,
-    pub row_elements: Option<usize>,
-    /// One for each home.
-    pub runners: Vec<Runner>,
-    /// Where it runs once a run of it could not be stopped.
+    /// Runs the model once one of its runs could not be stopped.
     pub hosted: Option<HostedModel>,
     pub labels: HashMap<String, Arc<[String]>>,
     pub meter: Arc<M>,
@@ -220,99 +172,79 @@ pub struct ModelParts<M> {
 }
 
 impl<M> Model<M> {
-    /// `lanes` with sockets are homes of its runners.
-    pub fn new(parts: ModelParts<M>, lanes: usize) -> Model<M> {
-        // A model with fewer sessions than lanes starts at a lane of its own choosing, so that several such models do
-        // not all land on the first.
+    /// `lanes` with sockets are homes of its runners. Also returns the surveyor of its latency table.
+    pub fn new(parts: ModelParts<M>, loaded: LoadedModel, lanes: usize) -> (Model<M>, Surveyor) {
+        // A model with fewer sessions than lanes starts at a lane that depends on its name, so that several such models do
+        // not all share the first lanes.
         let first = usize::from(*parts.name.as_bytes().last().unwrap_or(&0)) % lanes;
         let conduct = parts.conduct;
         let home = |(place, runner)| Home::new((first + place) % lanes, Box::new(runner), &conduct);
-        Model {
+        let model = Model {
             key: ModelKey::next(),
             name: parts.name,
             version: parts.version,
-            signature: parts.signature,
-            batching: parts.batching,
+            signature: loaded.signature,
+            batching: loaded.batching,
             labels: parts.labels,
             meter: parts.meter,
-            service: Service::new(parts.latency, Arc::clone(&conduct)),
-            row_elements: parts.row_elements,
+            service: Service::new(loaded.latency, Arc::clone(&conduct)),
+            row_elements: loaded.row_elements,
             terms: parts.terms,
             gate: parts.gate,
             breaker: Breaker::default(),
-            homes: parts.runners.into_iter().enumerate().map(home).collect(),
-            hosted: parts.hosted.map(|model| Hosted::new(model, &conduct)),
-        }
+            homes: loaded.runners.into_iter().enumerate().map(home).collect(),
+            hosted: parts.hosted.map(|model| Session::new(Box::new(model), &conduct)),
+        };
+        (model, loaded.surveyor)
     }
 }
 
-/// A model in a process of its own, and how to end its runs.
-pub(crate) struct Hosted {
-    pub(crate) runner: Mutex<Box<dyn Run>>,
-    pub(crate) watched: Arc<Watched>,
-}
-
-impl Hosted {
-    pub(crate) fn new(runner: impl Run + 'static, conduct: &Arc<Conduct>) -> Hosted {
-        let watched = Arc::new(Watched { stop: runner.stopper(), conduct: Arc::clone(conduct) });
-        Hosted { runner: Mutex::new(Box::new(runner)), watched }
-    }
-}
-
-/// A session and the two lanes that may use it: one with sockets while the model is fast, and the compute lane beside it.
+/// A session and the two lanes that may use it: one with sockets while the model is fast, and its compute lane.
 /// On cache lines of its own: its lanes write to it with every request.
 #[repr(align(128))]
 pub(crate) struct Home {
     /// The number of the lane with sockets; the compute lane follows from it.
     pub(crate) place: usize,
-    /// Contended only while a model moves from one of its two lanes to the other. ONNX Runtime must not run one session
-    /// from two threads.
-    pub(crate) runner: Mutex<Box<dyn Run>>,
-    pub(crate) watched: Arc<Watched>,
+    pub(crate) session: Session,
     pub(crate) socket_backlog: Backlog,
     pub(crate) compute_backlog: Backlog,
 }
 
 impl Home {
     pub(crate) fn new(place: usize, runner: Box<dyn Run>, conduct: &Arc<Conduct>) -> Home {
-        let watched = Arc::new(Watched { stop: runner.stopper(), conduct: Arc::clone(conduct) });
         let (socket_backlog, compute_backlog) = (Backlog::new(), Backlog::new());
-        Home { place, runner: Mutex::new(runner), watched, socket_backlog, compute_backlog }
+        Home { place, session: Session::new(runner, conduct), socket_backlog, compute_backlog }
     }
 }
 
 impl<M> Model<M> {
-    /// How many runs of it there may be at once.
+    /// The maximum number of concurrent runs.
     pub fn sessions(&self) -> usize {
         self.homes.len()
     }
 
-    /// The wait for a fuller batch that its deployment asks for: so many rows, or so long.
+    /// The wait for a fuller batch that its deployment sets: this many rows, or this long.
     pub fn batch_wait(&self) -> Option<(usize, Duration)> {
         self.terms.batch_wait.map(|wait| (wait.rows, wait.window))
     }
 
-    /// Where it runs instead of on lanes; none while it runs there.
-    pub(crate) fn moved(&self) -> Option<&Hosted> {
-        self.hosted.as_ref().filter(|_| self.service.moved())
+    /// The hosted session, if the model was moved to a model host.
+    pub(crate) fn moved(&self) -> Option<&Session> {
+        self.hosted.as_ref().filter(|_| self.service.conduct.moved())
     }
 
     pub fn latency(&self) -> &LatencyTable {
         &self.service.table
     }
 
-    pub(crate) fn key(&self) -> ModelKey {
-        self.key
-    }
-
-    /// The most rows of one request that run together: as many as may lie in a batch, so that who sends many gets what each
-    /// would get alone.
+    /// The maximum rows of one request in a run: the probed batch size, so that each row gets the result it would get alone.
     pub(crate) fn rows_at_once(&self) -> usize {
         if self.batching.on() { self.batching.rows_max.max(1) } else { 1 }
     }
 
-    /// How many rows of the latency table a request amounts to, by what it says itself: its shapes are not checked yet, and
-    /// rows without elements are the client's word only.
+    /// The request's cost in rows of the latency table, by its own claims.
+    ///
+    /// Its shapes are not checked yet, so rows without elements do not count.
     pub(crate) fn rows_asked(&self, request: &InferRequest) -> usize {
         if let (Some(body), Some(spec)) = (&request.whole, self.signature.inputs.first()) {
             return self.scale_of(body.len() / spec.datatype.size().unwrap_or(1), 1);
@@ -321,7 +253,7 @@ impl<M> Model<M> {
         rows.saturating_mul(self.scale(&request.inputs, rows))
     }
 
-    /// How many rows of the latency table a row of these inputs amounts to.
+    /// The cost of a row of these inputs, in rows of the latency table.
     pub(crate) fn scale(&self, inputs: &[Tensor], rows: usize) -> usize {
         if self.row_elements.is_none() {
             return 1;

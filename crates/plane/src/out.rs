@@ -1,10 +1,10 @@
-//! Where a lane writes its answers. Two buffers in turn: while the last answers in one are on their way, the other is written
-//! to, and a buffer whose answers are gone is used again from its start.
+//! A lane's buffers for answers. Two in turn: while answers in one are being sent, the other is written. A buffer is reused
+//! from its start once all of its answers were sent.
 
 use bytes::BytesMut;
 
 const BUFFER_BYTES: usize = 64 << 10;
-/// A buffer with less room than this is changed for the other; a larger answer makes it grow.
+/// With less room than this, the other buffer is used; a larger answer makes the buffer grow.
 const ROOM_BYTES: usize = 4 << 10;
 
 pub(crate) struct OutBuffers {
@@ -18,8 +18,8 @@ impl OutBuffers {
         OutBuffers { current: buffer(), other: buffer() }
     }
 
-    /// An empty buffer for an answer of so many bytes at most. A large one gets its own: what is cut from these two holds
-    /// the whole buffer.
+    /// Writes an answer of at most `bytes_max` bytes. A large one gets its own buffer: a part of these two keeps the whole
+    /// buffer alive.
     pub(crate) fn write<T>(&mut self, bytes_max: usize, write: impl FnOnce(&mut BytesMut) -> T) -> T {
         if bytes_max > BUFFER_BYTES {
             return write(&mut BytesMut::with_capacity(bytes_max));
@@ -27,7 +27,7 @@ impl OutBuffers {
         write(self.with_room())
     }
 
-    /// An empty buffer with room for a usual answer.
+    /// A buffer with room for an answer of usual size.
     fn with_room(&mut self) -> &mut BytesMut {
         let room = |buffer: &BytesMut| buffer.capacity() - buffer.len() >= ROOM_BYTES;
         if !room(&self.current) && !self.current.try_reclaim(BUFFER_BYTES) {

@@ -1,5 +1,6 @@
-//! What an attempt does, as data: which models run, in which order, for which rows, and by when. A cascade or an ensemble is
-//! another plan; the walk stays the same.
+//! The plan of one attempt, as data: which models run, in which order, for which rows, and by when.
+//!
+//! A cascade or an ensemble is another plan; the walk stays the same.
 
 use crate::decision_walk::DecisionWalk;
 use crate::remedies::{first_deadline, remedied, remedy, shed};
@@ -17,15 +18,15 @@ pub(crate) struct ModelStep {
     pub(crate) model: usize,
     /// Whether it is its variant's first.
     pub(crate) first: bool,
-    /// Whether its rows have all scores afterwards: the policy evaluates them then.
+    /// Whether it is its variant's last: the policy evaluates the rows after it.
     pub(crate) last: bool,
 }
 
-/// What one attempt does with the rows that are open.
+/// One attempt to decide the open rows.
 pub(crate) struct Plan<'d> {
-    /// None where the rules alone decide.
+    /// Empty if rules alone decide.
     pub(crate) steps: &'d [ModelStep],
-    /// By when the models must have run.
+    /// The deadline of the model runs.
     pub(crate) deadline: Option<Nanos>,
     pub(crate) attempt: Attempt,
     /// The kill switch: every row gets this outcome, and nothing runs.
@@ -35,11 +36,11 @@ pub(crate) struct Plan<'d> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
     First,
-    /// For rows that failed and have a remedy that runs them again.
+    /// For failed rows whose remedy runs them again.
     Second,
 }
 
-/// Every model of every variant, in the order of the document.
+/// Every model of every variant, in document order.
 pub(crate) fn steps(program: &Program) -> Vec<ModelStep> {
     let variants = program.variants.iter().enumerate();
     let steps = variants.flat_map(|(variant, of)| {
@@ -57,7 +58,7 @@ impl<'a, S: Sink> DecisionWalk<'a, S> {
         self.plan(Attempt::First, deadline)
     }
 
-    /// Applies the remedy of each row that failed. None where no row is to run again.
+    /// Applies the remedy of each failed row. None if no row is to run again.
     pub(crate) fn second_plan(&mut self, walk: &Walk<S>) -> Option<Plan<'a>> {
         if !self.apply_remedies() {
             return None;
@@ -72,7 +73,7 @@ impl<'a, S: Sink> DecisionWalk<'a, S> {
         Plan { steps: &decision.steps, deadline, attempt, outcome }
     }
 
-    /// True where some rows are open again.
+    /// True if some rows are open again.
     fn apply_remedies(&mut self) -> bool {
         let program = &self.decision.program;
         let mut again = false;

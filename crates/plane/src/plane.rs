@@ -1,6 +1,7 @@
-//! What the lanes share: the routing table, the bound on requests in flight, each other's inboxes, and how much each of
-//! them has to do. Lanes with sockets come first, then the compute lanes, then the spare one: a compute lane that has
-//! nothing to do until another is lost, or a model is moved to a process of its own.
+//! The state that lanes share: routes, the limit on requests in flight, inboxes, and each lane's load.
+//!
+//! Lanes with sockets come first, then the compute lanes, then the spare lane: a compute lane that idles until another lane is
+//! lost or a model is moved to a model host.
 
 use crate::Routes;
 use crate::admission::Gate;
@@ -22,25 +23,25 @@ use tokio::sync::mpsc;
 pub struct PlaneLimits {
     pub request: RequestLimits,
     pub in_flight_max: usize,
-    /// The longest run that may hold a lane's sockets back.
+    /// The longest run that may block a lane's sockets.
     pub inline_run_max: Duration,
-    /// A larger answer is not written.
+    /// The maximum size of an answer.
     pub answer_bytes_max: usize,
     pub memory: MemoryBudget,
 }
 
-/// What decisions need besides models.
+/// The services that decisions need besides models.
 #[derive(Clone)]
 pub struct PlaneServices {
     pub features: Arc<Features>,
     pub wall: WallClock,
-    /// Rows come from files: they may bring features along, and windows are only read.
+    /// Rows come from files: they may contain features, and windows are only read.
     pub offline: bool,
     pub recorder: Option<Arc<dyn Recorder>>,
     pub build: Build,
 }
 
-/// Which flyball this is.
+/// The version of this program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Build {
     pub version: &'static str,
@@ -61,11 +62,11 @@ impl PlaneServices {
 #[derive(Clone, Copy, Debug)]
 pub struct Lanes {
     pub sockets: usize,
-    /// Lanes without sockets, for runs that would hold sockets back. Never more than there are lanes with them.
+    /// Lanes without sockets, for long runs. At most as many as lanes with sockets.
     pub compute: usize,
 }
 
-/// The most jobs in a lane's inbox.
+/// Maximum jobs in a lane's inbox.
 const INBOX_JOBS_MAX: usize = 1024;
 const UNSTRETCHED: u32 = 1000;
 const WINDOW_KEYS_MAX: usize = 1_000_000;
@@ -75,6 +76,7 @@ pub struct Plane<M> {
     pub limits: PlaneLimits,
     pub clock: Clock,
     pub services: PlaneServices,
+    /// A thread's CPU time. Simulations replace it, because they must not depend on the machine.
     pub(crate) thread_time: fn() -> Duration,
     pub lanes: Lanes,
     pub(crate) gate: Arc<Gate>,
@@ -87,18 +89,27 @@ pub struct Plane<M> {
 #[repr(align(128))]
 struct Peer<M> {
     inbox: mpsc::Sender<Job<M>>,
-    /// The expected cost of what the lane has queued and is running. A hint for choosing a lane, not a promise.
+    /// The expected cost of the lane's queued and running jobs. An estimate, for choosing a lane.
     load_ns: AtomicU64,
-    /// The shares of all models that have something there.
+    /// The sum of the shares of all models with jobs there.
     shares: AtomicU64,
-    /// CPU time of the lane's thread when it was last looked at.
+    /// The CPU time of the lane's thread when it was last read.
     cpu_ns: AtomicU64,
-    /// Time that went by over the expected cost of what was done in it while the lane always had something to do, in
-    /// thousandths: sockets cost time too, and others may want the core.
+    /// Elapsed time over expected cost while the lane was busy, in thousandths: sockets cost time too, and other threads may
+    /// use the core.
     stretch: AtomicU32,
 }
 
-/// The receiving end of a lane's inbox, to be handed to [`crate::Lane::run`].
+impl<M> Peer<M> {
+    fn new() -> (Peer<M>, LaneInbox<M>) {
+        let (inbox, receiver) = mpsc::channel(INBOX_JOBS_MAX);
+        let zero = AtomicU64::default;
+        let stretch = AtomicU32::new(UNSTRETCHED);
+        (Peer { inbox, load_ns: zero(), shares: zero(), cpu_ns: zero(), stretch }, LaneInbox(receiver))
+    }
+}
+
+/// The receiving end of a lane's inbox, for [`crate::Lane::run`].
 pub struct LaneInbox<M>(pub(crate) mpsc::Receiver<Job<M>>);
 
 impl<M> Plane<M> {
@@ -108,39 +119,22 @@ impl<M> Plane<M> {
         clock: Clock,
         services: PlaneServices,
     ) -> (Arc<Plane<M>>, Vec<LaneInbox<M>>) {
-        Plane::with_thread_time(lanes, limits, clock, services, thread_cpu_time)
-    }
-
-    /// The same with another source of threads' CPU time, for simulations that must not depend on the machine.
-    pub(crate) fn with_thread_time(
-        lanes: Lanes,
-        limits: PlaneLimits,
-        clock: Clock,
-        services: PlaneServices,
-        thread_time: fn() -> Duration,
-    ) -> (Arc<Plane<M>>, Vec<LaneInbox<M>>) {
         let lanes =
             Lanes { sockets: lanes.sockets.max(1), compute: lanes.compute.clamp(1, lanes.sockets.max(1)) };
         let count = lanes.sockets + lanes.compute + 1;
-        let mut peers = Vec::with_capacity(count);
-        let mut inboxes = Vec::with_capacity(count);
-        for _ in 0..count {
-            let (inbox, receiver) = mpsc::channel(INBOX_JOBS_MAX);
-            peers.push(Peer {
-                inbox,
-                load_ns: AtomicU64::new(0),
-                shares: AtomicU64::new(0),
-                cpu_ns: AtomicU64::new(0),
-                stretch: AtomicU32::new(UNSTRETCHED),
-            });
-            inboxes.push(LaneInbox(receiver));
-        }
-        let routes = ArcSwap::from_pointee(Routes::default());
-        let gate = Gate::new(limits.in_flight_max);
-        let runs = Runs::new(count);
-        let pressure = Pressure::default();
-        let plane =
-            Plane { routes, limits, clock, services, thread_time, lanes, gate, runs, pressure, peers };
+        let (peers, inboxes) = (0..count).map(|_| Peer::new()).unzip();
+        let plane = Plane {
+            routes: ArcSwap::from_pointee(Routes::default()),
+            limits,
+            clock,
+            services,
+            thread_time: thread_cpu_time,
+            lanes,
+            gate: Gate::new(limits.in_flight_max),
+            runs: Runs::new(count),
+            pressure: Pressure::default(),
+            peers,
+        };
         (Arc::new(plane), inboxes)
     }
 
@@ -148,12 +142,12 @@ impl<M> Plane<M> {
         lane < self.lanes.sockets
     }
 
-    /// What each lane has queued and is running, by its expected cost.
+    /// The expected cost of each lane's queued and running jobs.
     pub fn backlogs(&self) -> impl Iterator<Item = Duration> {
         self.peers.iter().map(|peer| Duration::from_nanos(peer.load_ns.load(Relaxed)))
     }
 
-    /// Starts the thread that stops runs which take too long.
+    /// Starts the watchdog thread.
     pub fn watch(self: &Arc<Plane<M>>) -> std::io::Result<Watchdog>
     where
         M: Send + Sync + 'static,
@@ -162,12 +156,12 @@ impl<M> Plane<M> {
         Watchdog::start(move || plane.runs.look(plane.clock.now()))
     }
 
-    /// Asks every run under way to end, so that its lane can.
+    /// Requests a stop of every run, so that the lanes can end.
     pub fn stop_runs(&self) {
         self.runs.stop_all();
     }
 
-    /// The lane that does what others cannot do any more.
+    /// The lane that replaces lost lanes.
     pub(crate) fn spare(&self) -> usize {
         self.lanes.sockets + self.lanes.compute
     }
@@ -180,7 +174,7 @@ impl<M> Plane<M> {
     /// The session of a model that a lane may use.
     pub(crate) fn home<'m>(&self, model: &'m Model<M>, lane: usize) -> Option<&'m Home> {
         if lane == self.spare() {
-            // Always the same home, so that what is booked there is also removed there.
+            // Always the same home, so that bookings are removed where they were added.
             return model.homes.first();
         }
         let sockets = self.has_sockets(lane);
@@ -200,9 +194,9 @@ impl<M> Plane<M> {
         })
     }
 
-    /// The one that has the least to do.
+    /// The least loaded of them.
     pub(crate) fn least_loaded(&self, model: &Model<M>, sockets: bool) -> Option<usize> {
-        // A lane whose run is overdue may never get to another job.
+        // A lane whose run is overdue may never run another job.
         self.homes(model, sockets).min_by_key(|&home| (self.runs.overdue(home), self.load_ns(home)))
     }
 
@@ -227,7 +221,7 @@ impl<M> Plane<M> {
         self.peers[lane].shares.store(shares, Relaxed);
     }
 
-    /// Takes in how long a busy lane really took for so much expected cost.
+    /// Updates a lane's stretch with the time that it took for an expected cost.
     pub(crate) fn show_stretch(&self, lane: usize, took: Duration, cost: Duration) {
         const SAMPLE_MAX: f64 = 32.0;
         let sample = (took.as_secs_f64() / cost.as_secs_f64().max(1e-9)).clamp(1.0, SAMPLE_MAX);
@@ -244,7 +238,7 @@ impl<M> Plane<M> {
             backlog.map(|backlog| backlog.add(job.priority, job.deadline, self.clock.now(), job.cost_ns));
     }
 
-    /// Takes it off again: the job was answered, or goes elsewhere.
+    /// Removes the booking: the job was answered or moves.
     pub(crate) fn unbook(&self, lane: usize, job: &mut Job<M>) {
         self.peers[lane].load_ns.fetch_sub(job.cost_ns, Relaxed);
         if let (Some(booking), Some(backlog)) = (job.booking.take(), self.backlog(&job.model, lane)) {
@@ -252,7 +246,7 @@ impl<M> Plane<M> {
         }
     }
 
-    /// Sends a job to a lane's inbox, or gives it back when that is full.
+    /// Sends a job to a lane's inbox, or returns it if the inbox is full.
     pub(crate) fn send(&self, lane: usize, mut job: Job<M>) -> Option<Job<M>> {
         self.book(lane, &mut job);
         let mut back = self.peers[lane].inbox.try_send(job).err()?.into_inner();
@@ -260,8 +254,9 @@ impl<M> Plane<M> {
         Some(back)
     }
 
-    /// How long a job of this class and deadline is expected to wait on a lane before its run begins: what goes before it
-    /// there, or, where other models have much to do, its own model's part of that stretched by the models' shares.
+    /// The expected wait of a job of this class and deadline on a lane.
+    ///
+    /// All work before it, or, if other models have much to do, its own model's work scaled by the models' shares.
     pub(crate) fn wait(
         &self,
         lane: usize,

@@ -1,25 +1,25 @@
-//! The process's memory as a whole, looked at beside the lanes. While it is over its budget nothing new is run, and what runs
-//! is stopped: not all memory of a run is counted. What large runs leave is given back once they are over.
+//! The memory watch: while the process is over its budget, runs are stopped and refused, because not all memory of a run is
+//! counted. Free memory is returned to the system after large runs. Runs on a thread that is not a lane.
 
 use crate::Plane;
 use flyball_core::{Fault, FaultKind, Nanos, Stage};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// How long no large run may have ended before memory is given back: who runs one after the other uses it again.
+/// How long after a large run memory is returned: the next large run would reuse it.
 const IDLE: Duration = Duration::from_millis(500);
-/// After a large run memory is given back again and again, each time after twice the time, up to this: its answer may be on
-/// its way for long.
+/// The last wait: after a large run memory is returned repeatedly, each time after twice the wait, because its answer may
+/// take long to be sent.
 const LAST_WAIT: Duration = Duration::from_secs(16);
-/// How often memory is given back at most while there is too little.
+/// Minimum interval of returning memory while over budget.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
-/// So much more is resident than after the last time: somebody may have left it.
+/// Growth of resident memory since the last return that triggers another.
 const GROWN_BYTES: u64 = 64 << 20;
-/// How often memory is returned at most: what is in use cannot be.
+/// Minimum interval of returning memory after growth, which may all be in use.
 const GROWN_AFTER: Duration = Duration::from_secs(5);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// Whether the process has more memory than it may.
+/// Whether the process exceeds its memory budget.
 #[derive(Default)]
 pub(crate) struct Pressure(AtomicBool);
 
@@ -29,18 +29,18 @@ impl Pressure {
     }
 }
 
-/// What the memory watch remembers between two looks.
+/// The state of the memory watch between two checks.
 #[derive(Default)]
 pub struct MemoryLooks {
-    /// After a large run: when memory is given back next, and how long that was waited for.
+    /// After a large run: when memory is returned next, and the wait until then.
     due: Option<(Nanos, Duration)>,
     given_back: Option<Nanos>,
-    /// What was resident then.
+    /// Resident bytes after the last return.
     left_bytes: u64,
 }
 
 impl<M> Plane<M> {
-    /// One look; call it often, from a thread that is no lane.
+    /// Checks memory once. Call it often, from a thread that is not a lane.
     pub fn look_at_memory(&self, looks: &mut MemoryLooks) {
         let (now, bytes_max) = (self.clock.now(), self.limits.memory.bytes_max);
         if flyball_engine::large_run_ended() {
@@ -81,8 +81,7 @@ impl<M> Plane<M> {
 
 pub(crate) fn memory_full(stage: Stage, bytes_max: u64) -> Fault {
     let text = format!(
-        "the server would have more than {} MiB in memory, its limit (memory_bytes_max); try again shortly, or give it \
-         more",
+        "the server would exceed its memory limit of {} MiB (memory_bytes_max); try again shortly, or raise the limit",
         bytes_max >> 20
     );
     Fault::new(FaultKind::MemoryFull, stage, text).retry_after(RETRY_AFTER)

@@ -1,5 +1,6 @@
-//! A raw binary request: the whole body is the model's only input, and the model says what that input is. The rules are
-//! Triton's: one row, at most one further axis whose size is free, and for texts exactly one of them.
+//! A raw binary request: the whole body is the model's only input, with the type and shape that the model declares.
+//!
+//! The rules are Triton's: one row, at most one further free axis, and for BYTES exactly one element.
 
 use bytes::Bytes;
 use flyball_core::{DataType, Fault, Shape, Stage, Tensor, TensorData, TensorSpec};
@@ -12,7 +13,7 @@ pub(crate) fn raw_input(body: Bytes, specs: &[TensorSpec], batched: bool) -> Res
         )));
     };
     let mut shape = Shape::from_slice(&spec.shape);
-    // With a further free axis the first one counts rows, whether or not the model is run on several at once.
+    // With a further free axis the first one counts rows, whether or not the model is batched.
     let counts_rows = batched || shape.iter().skip(1).any(|&axis| axis == -1);
     if let Some(rows) = shape.first_mut().filter(|rows| counts_rows && **rows == -1) {
         *rows = 1;
@@ -29,8 +30,8 @@ fn fixed(body: Bytes, shape: &mut Shape, spec: &TensorSpec, size: usize) -> Resu
     let (one, another) = (free.next(), free.next());
     if another.is_some() {
         let text = format!(
-            "the shape of input '{}' cannot be told from its bytes: {:?} has more than one axis of any size; send a \
-             JSON part with its shape",
+            "the shape of input '{}' cannot be derived from its bytes: {:?} has more than one free axis; send a JSON \
+             part with its shape",
             spec.name, spec.shape
         );
         return Err(refused(text));
@@ -43,16 +44,13 @@ fn fixed(body: Bytes, shape: &mut Shape, spec: &TensorSpec, size: usize) -> Resu
     }
     let wanted = Tensor::elements(shape).and_then(|elements| elements.checked_mul(size));
     if wanted != Some(body.len()) {
-        let text = format!(
-            "the body has {} bytes, which is not one row of input '{}' ({} {:?})",
-            body.len(),
-            spec.name,
-            spec.datatype.name(),
-            spec.shape
-        );
-        return Err(refused(text));
+        let (bytes, TensorSpec { name, datatype, shape }) = (body.len(), spec);
+        let datatype = datatype.name();
+        return Err(refused(format!(
+            "the body has {bytes} bytes, which is not one row of input '{name}' ({datatype} {shape:?})"
+        )));
     }
-    // The engine relies on it.
+    // The engine relies on this.
     if spec.datatype == DataType::Bool && body.iter().any(|&byte| byte > 1) {
         return Err(refused(format!("input '{}' is BOOL, and a BOOL byte is 0 or 1", spec.name)));
     }
@@ -67,14 +65,10 @@ fn text(body: Bytes, shape: &Shape, spec: &TensorSpec) -> Result<TensorData, Fau
         );
         return Err(refused(text));
     }
-    match String::from_utf8(body.into()) {
-        Ok(text) => Ok(TensorData::Strings(vec![text])),
-        Err(error) => {
-            let text =
-                format!("input '{}' is BYTES, but the body is not UTF-8: {}", spec.name, error.utf8_error());
-            Err(refused(text))
-        }
-    }
+    let text = String::from_utf8(body.into()).map_err(|error| {
+        refused(format!("input '{}' is BYTES, but the body is not UTF-8: {}", spec.name, error.utf8_error()))
+    })?;
+    Ok(TensorData::Strings(vec![text]))
 }
 
 fn refused(text: String) -> Fault {
@@ -99,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_body_is_one_row_of_the_only_input_and_at_most_one_axis_is_told_by_its_length() {
+    fn the_body_is_one_row_of_the_only_input_and_at_most_one_axis_follows_from_its_length() {
         for (shape, batched, bytes, wanted) in [
             (&[-1, 3][..], true, 12, &[1, 3][..]),
             (&[-1, 3], false, 24, &[2, 3]),

@@ -1,5 +1,7 @@
-//! Why a row was decided as it was: the rules that fired, and what moved its score towards the adverse end. Trees and linear
-//! models are explained by computation; any other model is run again with each column at its baseline, if time is left.
+//! The reasons of a decision: the rules that fired, and the inputs that moved the score towards the adverse end.
+//!
+//! Contributions of trees and linear models are computed; any other model is run again with each column at its baseline, if
+//! time is left.
 
 mod contributions;
 
@@ -16,7 +18,7 @@ pub(crate) use contributions::{Explaining, Reasons, of_rules};
 use contributions::{add, contributions, largest, wanted};
 
 impl<S: Sink> DecisionWalk<'_, S> {
-    /// The reasons of each row that was decided.
+    /// Finds the reasons of each decided row.
     pub(crate) async fn explain(&mut self, walk: &mut Walk<S>) {
         let policy = &self.decision.program.policy;
         for row in 0..self.buffers.states.len() {
@@ -24,10 +26,10 @@ impl<S: Sink> DecisionWalk<'_, S> {
             let Progress::Decided { verdict, score } = &state.progress else { continue };
             let mut reasons = of_rules(policy, verdict, state.remedy.is_some());
             let left = (policy.reasons.most as usize).saturating_sub(reasons.len());
-            let told = score.is_some() && left > 0 && !self.late(walk);
-            if told && wanted(policy, self.ask.explain, verdict) {
+            let possible = score.is_some() && left > 0 && !self.late(walk);
+            if possible && wanted(policy, self.ask.explain, verdict) {
                 reasons.extend(self.model_reasons(row, left, walk).await);
-                // Hundreds of trees take a while: the rows of a list do not hold the lane's sockets back together.
+                // Hundreds of trees take a while: a list of rows must not block the lane's sockets.
                 if self.buffers.states.len() > 1 {
                     tokio::task::yield_now().await;
                 }
@@ -36,7 +38,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
         }
     }
 
-    /// From the deadline on an answer without the model's reasons is better than none.
+    /// Past the deadline, an answer without the model's reasons is better than none.
     fn late(&self, walk: &Walk<S>) -> bool {
         walk.deadline.is_some_and(|deadline| deadline <= self.lane.now())
     }
@@ -50,15 +52,15 @@ impl<S: Sink> DecisionWalk<'_, S> {
                 continue;
             };
             if self.late(walk) {
-                // What only some of the models say is no reason of the score.
+                // Contributions of only some models do not explain the score.
                 return Reasons::new();
             }
-            let told = contributions(program, &mut self.buffers, model, row)
+            let known = contributions(program, &mut self.buffers, model, row)
                 || match explainer {
                     Explainer::Ablation(ablation) => self.ablate(ablation, model, row, walk).await.is_some(),
                     _ => false,
                 };
-            if told {
+            if known {
                 add(program, &mut self.buffers.explaining, model, weight, &mut reasons);
             }
         }
@@ -66,7 +68,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
         reasons
     }
 
-    /// `None` where there was no time for it, or no room.
+    /// `None` if there was no time or no capacity for it.
     async fn ablate(
         &mut self,
         ablation: &Ablation,
@@ -88,7 +90,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
             let permit = admit(lane, served, demand).ok()?;
             let mut inputs = lane.spare();
             program.tensors_of(model, some, &mut self.buffers.scratch, &mut inputs);
-            // Nobody waits for reasons beyond the deadline.
+            // Reasons are not waited for past the deadline.
             let ticket = RunTicket {
                 grace: Duration::ZERO,
                 ..RunTicket::new(permit, demand.priority, demand.deadline)

@@ -21,9 +21,7 @@ pub(crate) fn remedy(remedies: &Remedies, kind: FaultKind) -> Remedy {
         | FaultKind::RunStopped
         | FaultKind::Panicked => remedies.model_unavailable,
         FaultKind::DeadlineUnreachable | FaultKind::DeadlinePassed => remedies.timeout,
-        FaultKind::InFlightFull | FaultKind::LaneFull | FaultKind::WaitTooLong | FaultKind::MemoryFull => {
-            remedies.queue_full
-        }
+        kind if overload(kind) => remedies.queue_full,
         FaultKind::FeatureUnavailable => remedies.feature_error,
         FaultKind::FieldsInvalid => remedies.invalid_input,
         FaultKind::GuardViolated => remedies.guard_violated,
@@ -32,7 +30,14 @@ pub(crate) fn remedy(remedies: &Remedies, kind: FaultKind) -> Remedy {
     }
 }
 
-/// What the answer says of a remedy; none where none is declared.
+fn overload(kind: FaultKind) -> bool {
+    matches!(
+        kind,
+        FaultKind::InFlightFull | FaultKind::LaneFull | FaultKind::WaitTooLong | FaultKind::MemoryFull
+    )
+}
+
+/// The remedy as answers report it; none if none is declared.
 pub(crate) fn remedied(fault: &Fault, remedy: Remedy) -> Option<Remedied> {
     let remedy = match remedy {
         Remedy::Error => return None,
@@ -47,11 +52,7 @@ pub(crate) fn remedied(fault: &Fault, remedy: Remedy) -> Option<Remedied> {
 
 /// The same fault as overload: try again later.
 pub(crate) fn shed(fault: Fault) -> Fault {
-    let overload = matches!(
-        fault.kind,
-        FaultKind::InFlightFull | FaultKind::LaneFull | FaultKind::WaitTooLong | FaultKind::MemoryFull
-    );
-    let kind = if overload { fault.kind } else { FaultKind::WaitTooLong };
+    let kind = if overload(fault.kind) { fault.kind } else { FaultKind::WaitTooLong };
     let pause = fault.retry_after.unwrap_or(SHED_PAUSE);
     Fault { kind, ..fault }.retry_after(pause)
 }
@@ -63,7 +64,7 @@ pub(crate) fn first_deadline(remedies: &Remedies, deadline: Option<Nanos>, now: 
     let kept = match remedies.timeout {
         Remedy::Error | Remedy::Shed => Duration::ZERO,
         Remedy::Rules | Remedy::Outcome(_) => (left / 4).min(KEPT_MAX),
-        // It runs a model as well.
+        // These run a model again.
         Remedy::Retry | Remedy::Previous => left / 2,
     };
     Some(Nanos(deadline.0 - core::nanos(kept)))

@@ -1,5 +1,5 @@
-//! The way back from a run to the walk that waits for it, possibly on another lane. Like a one-shot channel, but used
-//! again: a request in steady state allocates none.
+//! Returns a run's result to the walk that waits for it, possibly on another lane. Like a one-shot channel, but reused: in
+//! steady state a request allocates none.
 
 use crate::admission::Permit;
 use crate::batch::Ran;
@@ -12,40 +12,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-/// What a run gave, with the permit under which it ran; or why it gave nothing.
+/// A run's result with the permit under which it ran, or its fault.
 pub(crate) type Answered = Result<(Ran, Permit), Fault>;
 
+#[derive(Default)]
 struct Slot {
     result: Mutex<Option<Answered>>,
     waker: AtomicWaker,
-    /// The walk was dropped: nobody reads the answer.
+    /// The walk was dropped, so the answer is not read.
     given_up: AtomicBool,
     /// The job left for another lane.
     moved: AtomicBool,
 }
 
-/// Slots that are ready for another request; a lane's own.
+/// A lane's slots that are free for reuse.
 #[derive(Default)]
 pub(crate) struct Slots(RefCell<Vec<Arc<Slot>>>);
 
-/// More than a lane usually has requests waiting; further slots go back to the allocator.
+/// More than the usual number of waiting requests; further slots are freed.
 const SLOTS_KEPT_MAX: usize = 1024;
 
 impl Slots {
     pub(crate) fn pair(&self) -> (Promise, Waiting<'_>) {
-        let slot = self.0.borrow_mut().pop().unwrap_or_else(|| {
-            Arc::new(Slot {
-                result: Mutex::new(None),
-                waker: AtomicWaker::new(),
-                given_up: AtomicBool::new(false),
-                moved: AtomicBool::new(false),
-            })
-        });
+        let slot = self.0.borrow_mut().pop().unwrap_or_default();
         (Promise(Some(Arc::clone(&slot))), Waiting { slot, slots: self })
     }
 }
 
-/// The job's end: answers once. Dropped without an answer, it says so itself.
+/// The job's end: answers once. If dropped without an answer, it answers with a fault.
 pub(crate) struct Promise(Option<Arc<Slot>>);
 
 impl Promise {
@@ -53,7 +47,7 @@ impl Promise {
         self.0.as_ref().is_some_and(|slot| !slot.given_up.load(Ordering::Relaxed))
     }
 
-    /// Tells the walk that its job goes to another lane.
+    /// Notifies the walk that its job moves to another lane.
     pub(crate) fn moves(&self) {
         if let Some(slot) = &self.0 {
             slot.moved.store(true, Ordering::Release);
@@ -89,7 +83,7 @@ pub(crate) struct Waiting<'s> {
 }
 
 impl Waiting<'_> {
-    /// The answer, or `None` once the job has moved to another lane: from then on somebody else may hang.
+    /// The answer, or `None` once the job has moved to another lane, which may hang.
     pub(crate) async fn unless_moved(&mut self) -> Option<Answered> {
         poll_fn(|context| match Pin::new(&mut *self).poll(context) {
             Poll::Ready(result) => Poll::Ready(Some(result)),
@@ -109,7 +103,7 @@ impl Future for Waiting<'_> {
             return Poll::Ready(result);
         }
         self.slot.waker.register(context.waker());
-        // The answer may have come between the look and the registration.
+        // The answer may have come between the check and the registration.
         take().map_or(Poll::Pending, Poll::Ready)
     }
 }

@@ -1,4 +1,4 @@
-//! The frame around every request: wait for the body, refuse early what cannot be served, walk, record the outcome once.
+//! The frame around every request: wait for the body, refuse early if possible, walk, record the outcome once.
 //!
 //! Every transport enters here, with a `DecisionRequest` (`decide.rs`) or an `Inference` (`inference.rs`).
 
@@ -9,28 +9,29 @@ use bytes::Bytes;
 use flyball_core::{Fault, Nanos, Priority, Sink, Stage};
 use std::sync::Arc;
 
-/// A request whose head has been read. The body may still be on its way: a client that never sends the rest is
-/// counted, as abandoned or as timed out.
+/// A request whose head has been read. The body may still arrive: a client that never sends the rest is counted as abandoned
+/// or timed out.
 pub struct Arrival<S: Sink, B> {
     pub walk: Walk<S>,
     pub body: B,
     pub deadline: Option<Nanos>,
 }
 
-/// A kind of request: what differs between its body and its reply.
+/// A kind of request: for decisions or for a model.
 pub trait Request<S: Sink> {
     type Reply;
     /// The model or decision that it is for.
     type Target;
 
-    /// Looks up what the head names, or a glance at the body; none where only parsing can tell. The same routes, access and
-    /// draw give the same target, so the early refusal and the walk never disagree.
+    /// Looks up the target by the head or a glance at the body; none if only parsing can find it.
+    ///
+    /// The same routes, access and draw give the same target, so the early refusal and the walk never disagree.
     fn target(&self, lane: &Lane<S>, walk: &Walk<S>, body: &Bytes) -> Option<Result<Self::Target, Fault>>;
 
-    /// What measures it, and the model that runs first; none where no model runs.
+    /// Its meter, and the model that runs first; none if no model runs.
     fn first_model(target: &Self::Target) -> (&Arc<S::Model>, Option<&Model<S::Model>>);
 
-    /// Whether it may still be answered, although its model would refuse a request of which nothing else is known.
+    /// Whether the rest of the request could avert this early refusal.
     fn may_still_answer(&self, target: &Self::Target, refusal: &Fault, body: &Bytes, walk: &Walk<S>) -> bool;
 
     /// The ten stages.
@@ -81,8 +82,8 @@ where
     request.stages(lane, target, body, walk).await
 }
 
-/// Refuses before the body is parsed, where the head says enough to know that admission would. Returns the target, so that
-/// it is not looked up twice.
+/// Refuses before the body is parsed, if admission would refuse anyway. Returns the target, so that it is not looked up
+/// twice.
 fn early_refusal<S: Sink, R: Request<S>>(
     lane: &Lane<S>,
     request: &R,
@@ -102,7 +103,7 @@ fn early_refusal<S: Sink, R: Request<S>>(
     }
 }
 
-/// Counts a request that was not routed, as one whose body never came, under what its head names.
+/// Counts an unrouted request, such as one whose body never came, under the target that its head names.
 fn count_under_head<S: Sink, R: Request<S>>(lane: &Lane<S>, request: &R, walk: &mut Walk<S>) {
     if !walk.is_routed()
         && let Some(Ok(target)) = request.target(lane, walk, &Bytes::new())

@@ -6,36 +6,25 @@ use std::sync::{Arc, Weak};
 
 pub struct Routes<M> {
     serving: HashMap<String, Arc<Deployment<M>>>,
-    /// Deployments that are known here but do not answer.
-    absent: HashMap<String, Absence<M>>,
+    /// Known deployments that do not serve.
+    absent: HashMap<String, Arc<Absence<M>>>,
 }
 
-/// Why a deployment does not answer.
+/// Why a deployment does not serve.
 pub struct Absence<M> {
     pub reason: String,
-    /// It is being loaded: this will pass.
+    /// It is being loaded.
     pub loading: bool,
-    /// The versions that it had; none where it was never loaded.
+    /// Its former versions; empty if it was never loaded.
     pub versions: Vec<String>,
-    /// What served before it was unloaded, for as long as requests in flight hold it.
+    /// The former deployment, while requests in flight hold it.
     leaving: Weak<Deployment<M>>,
 }
 
 impl<M> Absence<M> {
-    /// Whether requests that came before it was unloaded are still under way.
+    /// Whether requests from before the unload are still in flight.
     pub fn leaving(&self) -> bool {
         self.leaving.strong_count() > 0
-    }
-}
-
-impl<M> Clone for Absence<M> {
-    fn clone(&self) -> Absence<M> {
-        Absence {
-            reason: self.reason.clone(),
-            loading: self.loading,
-            versions: self.versions.clone(),
-            leaving: Weak::clone(&self.leaving),
-        }
     }
 }
 
@@ -64,9 +53,9 @@ impl<M> Routes<M> {
         self.serving.values()
     }
 
-    /// Known deployments that do not answer, by name.
+    /// Known deployments that do not serve, by name.
     pub fn absent(&self) -> impl Iterator<Item = (&str, &Absence<M>)> {
-        self.absent.iter().map(|(name, absence)| (name.as_str(), absence))
+        self.absent.iter().map(|(name, absence)| (name.as_str(), &**absence))
     }
 
     pub fn serve(&mut self, deployment: Arc<Deployment<M>>) -> Option<Arc<Deployment<M>>> {
@@ -74,32 +63,32 @@ impl<M> Routes<M> {
         self.serving.insert(deployment.name.clone(), deployment)
     }
 
-    /// A deployment is about to be loaded; one that serves goes on meanwhile.
+    /// Marks a deployment as loading. One that serves keeps serving meanwhile.
     pub fn load(&mut self, name: &str) {
         self.mark(name, "it is being loaded; try again shortly", true);
     }
 
-    /// A refused deployment keeps its last good state; only one that does not serve is marked.
+    /// Marks a deployment as refused, unless its last good state serves.
     pub fn refuse(&mut self, name: &str, reason: &str) {
         self.mark(name, reason, false);
     }
 
-    /// Takes a deployment out, and remembers that it was there.
+    /// Removes a deployment, and marks it as unloaded.
     pub fn unload(&mut self, name: &str) -> Option<Arc<Deployment<M>>> {
         self.withdraw(name, "unloaded")
     }
 
-    /// The same for another reason, which callers see.
+    /// Removes a deployment for this reason, which callers see.
     pub fn withdraw(&mut self, name: &str, reason: &str) -> Option<Arc<Deployment<M>>> {
         let gone = self.serving.remove(name)?;
         let versions = gone.versions.iter().map(|model| model.version.to_string()).collect();
         let leaving = Arc::downgrade(&gone);
         let absence = Absence { reason: reason.to_owned(), loading: false, versions, leaving };
-        self.absent.insert(name.to_owned(), absence);
+        self.absent.insert(name.to_owned(), Arc::new(absence));
         Some(gone)
     }
 
-    /// Drops what the snapshot no longer names, and gives back what was served.
+    /// Drops deployments that the snapshot does not name, and returns those that served.
     pub fn retain(&mut self, named: impl Fn(&str) -> bool) -> Vec<Arc<Deployment<M>>> {
         self.absent.retain(|name, _| named(name));
         let gone: Vec<String> = self.serving.keys().filter(|name| !named(name)).cloned().collect();
@@ -110,11 +99,11 @@ impl<M> Routes<M> {
         if self.serving.contains_key(name) {
             return;
         }
-        let before = self.absent.remove(name);
+        let before = self.absent.get(name);
         let (versions, leaving) =
-            before.map_or((Vec::new(), Weak::new()), |before| (before.versions, before.leaving));
-        self.absent
-            .insert(name.to_owned(), Absence { reason: reason.to_owned(), loading, versions, leaving });
+            before.map(|before| (before.versions.clone(), before.leaving.clone())).unwrap_or_default();
+        let absence = Absence { reason: reason.to_owned(), loading, versions, leaving };
+        self.absent.insert(name.to_owned(), Arc::new(absence));
     }
 }
 

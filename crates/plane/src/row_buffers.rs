@@ -1,5 +1,5 @@
-//! The memory of one decision request: its rows, scores and the state of each row. Lent out by the lane and reused, so that
-//! a request in steady state allocates nothing.
+//! The memory of one decision request: its rows, scores and row states. Lent by the lane and reused, so that a request in
+//! steady state allocates nothing.
 
 use crate::journal_slots::Offered;
 use crate::reasons::{Explaining, Reasons};
@@ -10,9 +10,9 @@ use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 
-/// More than a lane usually has requests in flight; further buffers go back to the allocator.
+/// More than the usual number of requests in flight; further buffers are freed.
 const KEPT_MAX: usize = 256;
-/// Buffers that grew for a long list of rows are kept only while there are few.
+/// Maximum kept buffers that grew for a long list of rows.
 const LARGE_KEPT_MAX: usize = 4;
 const ROWS_USUAL: usize = 64;
 
@@ -31,7 +31,7 @@ pub(crate) struct RowBuffers {
 }
 
 /// Yields to other requests of the lane after every 64 rows of a list; a single row pays nothing.
-pub(crate) async fn set_idle_policy(done: usize) {
+pub(crate) async fn yield_between_rows(done: usize) {
     if done > 0 && done.is_multiple_of(ROWS_USUAL) {
         tokio::task::yield_now().await;
     }
@@ -45,13 +45,13 @@ pub(crate) struct RowState {
     /// The remedy that was applied after a fault.
     pub(crate) remedy: Option<Remedied>,
     pub(crate) reasons: Reasons,
-    /// Its record was handed to the journal.
+    /// Its record was passed to the journal.
     pub(crate) offered: bool,
 }
 
 pub(crate) enum Progress {
     Open,
-    /// `score` is none where the rules alone decided.
+    /// `score` is none if rules alone decided.
     Decided {
         verdict: Verdict,
         score: Option<f64>,
@@ -60,7 +60,7 @@ pub(crate) enum Progress {
 }
 
 impl RowBuffers {
-    /// The rows for which `wanted` holds. Give the vector back with [`RowBuffers::done_with`].
+    /// The rows for which `wanted` holds. Return the vector with [`RowBuffers::done_with`].
     pub(crate) fn rows_where(&mut self, wanted: impl Fn(&RowState) -> bool) -> Vec<usize> {
         let mut which = std::mem::take(&mut self.which);
         which.clear();

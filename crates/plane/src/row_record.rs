@@ -1,4 +1,4 @@
-//! The facts of a row, as the journal's record codec asks for them.
+//! The facts of a row for the journal's record codec.
 
 use crate::decision_walk::DecisionWalk;
 use crate::row_buffers::{Progress, RowState};
@@ -10,7 +10,7 @@ use flyball_journal::record_codec::{
     RowFacts, RowOutcome, RowValues,
 };
 
-/// What is the same in all records of a decision. `by` has the models of each variant.
+/// The constant part of a decision's records. `by` has the models of each variant.
 pub(crate) fn preamble(name: &str, program: &Program, by: &[&[DecidedBy]], runtime: Digest) -> Preamble {
     let record = &program.record;
     let fields = program.fields().iter().enumerate().filter(|(index, _)| !record.masked(*index));
@@ -52,11 +52,11 @@ impl<'a, S: Sink> DecisionWalk<'a, S> {
             trace: walk.trace(),
             single: ask.single,
             explain: ask.explain,
-            timings: walk.timings(),
+            timings: walk.took,
         }
     }
 
-    /// Writes a row's record, where it was decided or failed.
+    /// Writes a row's record if it was decided or failed.
     pub(crate) fn write_record(&self, row: usize, request: &RequestFacts<'_>, entry: &mut JournalRecord) {
         let (program, buffers) = (&self.decision.program, &*self.buffers);
         let state = &buffers.states[row];

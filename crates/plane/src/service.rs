@@ -1,5 +1,5 @@
-//! How long a model's runs take: the table measured at load, corrected by what runs really took. Whether a batch may run
-//! on a lane that has sockets is decided from this, for each batch anew.
+//! A model's expected run time: the table measured at load, corrected by every run. It decides for each batch whether it may
+//! run on a lane with sockets.
 
 use flyball_core::nanos;
 use flyball_engine::LatencyTable;
@@ -10,24 +10,24 @@ use std::time::Duration;
 /// Measured over expected, in thousandths, smoothed over this many runs.
 const AS_EXPECTED: u32 = 1000;
 const SMOOTHED_OVER: u64 = 16;
-/// A single run counts as no more than this many times the estimate: the host may have taken the core away.
+/// Maximum weight of a single run, as a multiple of the estimate: the thread may have lost its core.
 const SAMPLE_MAX: u64 = 8;
 const DRIFT_MAX: u64 = 10_000 * AS_EXPECTED as u64;
 
 pub(crate) struct Service {
     pub(crate) table: LatencyTable,
     drift: AtomicU32,
-    /// Where there is no table, because the model does not run on made-up input: learnt from its runs.
+    /// Learned from runs, if there is no table because the model does not run on sample input.
     row_ns: AtomicU64,
-    conduct: Arc<Conduct>,
+    pub(crate) conduct: Arc<Conduct>,
 }
 
-/// How a model behaves, which does not change when it is loaded again.
+/// A model's observed behaviour, kept when it is loaded again.
 #[derive(Debug, Default)]
 pub struct Conduct {
-    /// Its time depends on its input, or it had to be stopped: never on a lane with sockets.
+    /// Its run time depends on input values, or it had to be stopped: it never runs on a lane with sockets.
     unpredictable: AtomicBool,
-    /// A run of it could not be stopped: it runs in a process of its own.
+    /// One of its runs could not be stopped: it runs in a model host.
     moved: AtomicBool,
 }
 
@@ -40,7 +40,7 @@ impl Conduct {
         self.moved.load(Relaxed)
     }
 
-    /// Takes it off the lanes permanently.
+    /// Moves it to a model host permanently.
     pub(crate) fn move_away(&self) {
         self.unpredictable.store(true, Relaxed);
         self.moved.store(true, Relaxed);
@@ -59,7 +59,7 @@ impl Service {
         }
     }
 
-    /// The most rows, up to `rows_max`, whose run is expected to stay within `time`; zero when one does not.
+    /// The maximum rows, up to `rows_max`, whose run is expected to stay within `time`; zero if one exceeds it.
     pub(crate) fn rows_within(&self, time: Duration, rows_max: usize) -> usize {
         if self.run_time(rows_max) <= time {
             return rows_max;
@@ -72,7 +72,7 @@ impl Service {
         within
     }
 
-    /// Whether a run of `rows` rows may hold sockets back. What was never measured may not.
+    /// Whether a run of `rows` rows may run on a lane with sockets. An unmeasured model may not.
     pub(crate) fn inline(&self, rows: usize, inline_run_max: Duration) -> bool {
         let known = self.table.points().is_some() || self.row_ns.load(Relaxed) > 0;
         known && !self.conduct.unpredictable.load(Relaxed) && self.run_time(rows) <= inline_run_max
@@ -82,11 +82,7 @@ impl Service {
         self.conduct.unpredictable.store(true, Relaxed);
     }
 
-    pub(crate) fn moved(&self) -> bool {
-        self.conduct.moved()
-    }
-
-    /// Takes in what a run of `rows` rows took.
+    /// Corrects the estimate with a run of `rows` rows.
     pub(crate) fn observe(&self, rows: usize, took: Duration) {
         let took_ns = nanos(took);
         let Some(expected) = self.table.estimate(rows).filter(|expected| !expected.is_zero()) else {

@@ -1,9 +1,9 @@
-//! The third walk, of a shadow: take → run → compare → record. Shadow variants and shadow policies are compared with what
-//! decided, and never change an answer.
+//! The third walk, of a shadow: take → run → compare → record. Shadow variants and shadow policies are compared with the
+//! decision, and never change an answer.
 //!
 //! It runs after the answer, on the rows as the request left them, one request at a time, and only while the lane is idle:
-//! shadows are dropped first. They read no feature and write no window; what they find is counted and recorded. One that
-//! panics has failed, and the lane goes on.
+//! under load shadows are dropped first. Shadows read no feature and write no window; their results are counted and recorded.
+//! A shadow that panics counts as failed, and the lane goes on.
 
 use crate::admission::Permit;
 use crate::row_buffers::{LentBuffers, Progress, RowBuffers, RowState};
@@ -22,14 +22,14 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::Notify;
 
-/// Requests whose shadows may wait on one lane; they hold their rows in memory.
+/// Maximum requests whose shadows wait on one lane; they hold their rows in memory.
 const WAITING_MAX: usize = 64;
-/// Their rows together.
+/// Maximum rows of those requests.
 const ROWS_WAITING_MAX: usize = 4096;
 
 pub(crate) struct Shadows<M> {
     waiting: RefCell<VecDeque<(Arc<Decision<M>>, LentBuffers)>>,
-    /// Of those that wait.
+    /// The rows of waiting requests.
     rows: Cell<usize>,
     arrived: Notify,
 }
@@ -58,7 +58,7 @@ impl<M> Shadows<M> {
     }
 }
 
-/// Leaves a request's rows to its decision's shadows, where it has some.
+/// Queues a request's rows for its decision's shadows, if it has any.
 pub(crate) fn offer<S: Sink>(lane: &Lane<S>, decision: Arc<Decision<S::Model>>, buffers: LentBuffers) {
     let program = &decision.program;
     if program.route.shadow.is_empty() && program.policy.shadow.is_none() {
@@ -76,7 +76,7 @@ pub(crate) fn offer<S: Sink>(lane: &Lane<S>, decision: Arc<Decision<S::Model>>, 
     shadows.push(decision, buffers);
 }
 
-/// A lane's shadows, one after the other, for as long as it is polled.
+/// Runs a lane's shadows, one after the other, for as long as it is polled.
 pub(crate) async fn walk<S: Sink>(lane: &Lane<S>) {
     loop {
         match lane.services.shadows.pop() {
@@ -91,9 +91,9 @@ async fn compare<S: Sink>(lane: &Lane<S>, decision: &Decision<S::Model>, mut buf
     report(lane, decision, &buffers, None, |row, state| {
         let Progress::Decided { verdict, score } = &state.progress else { return None };
         let shadow = program.policy.shadow.as_ref()?;
-        let judged = shadow.evaluate(&buffers.rows, row, *score);
-        // By name: its outcomes are its own, and may be in another order.
-        Some(judged.map_or(Comparison::Failed, |other| Comparison::Compared {
+        let evaluated = shadow.evaluate(&buffers.rows, row, *score);
+        // By name: its outcomes may be in another order.
+        Some(evaluated.map_or(Comparison::Failed, |other| Comparison::Compared {
             agrees: shadow.outcome(other.outcome) == program.policy.outcome(verdict.outcome),
             apart: 0.0,
             score: *score,
@@ -103,7 +103,7 @@ async fn compare<S: Sink>(lane: &Lane<S>, decision: &Decision<S::Model>, mut buf
     for &variant in &program.route.shadow {
         let rows = buffers.rows_where(scored);
         let ran = caught(run(lane, decision, &mut buffers, variant, &rows)).await.unwrap_or_else(|| {
-            // The panic may have left it in any state, and the next request gets it.
+            // The panic may have left it in any state, and the next request reuses it.
             buffers.scratch = Scratch::default();
             Ran::Failed
         });
@@ -116,7 +116,7 @@ async fn compare<S: Sink>(lane: &Lane<S>, decision: &Decision<S::Model>, mut buf
     }
 }
 
-/// None where it panicked: that must not end the lane.
+/// None if the run panicked: that must not end the lane.
 async fn caught<T>(run: impl Future<Output = T>) -> Option<T> {
     let mut run = pin!(run);
     poll_fn(|context| {
@@ -135,16 +135,16 @@ fn compared<'d, M>(
 ) -> Option<Comparison<'d>> {
     let Progress::Decided { verdict, score: Some(score) } = &state.progress else { return None };
     let other = decision.program.score(variant, row, &buffers.scores);
-    let judged = decision.program.policy.evaluate(&buffers.rows, row, Some(other));
-    Some(judged.map_or(Comparison::Failed, |judged| Comparison::Compared {
-        agrees: judged.outcome == verdict.outcome,
+    let evaluated = decision.program.policy.evaluate(&buffers.rows, row, Some(other));
+    Some(evaluated.map_or(Comparison::Failed, |evaluated| Comparison::Compared {
+        agrees: evaluated.outcome == verdict.outcome,
         apart: (other - score).abs(),
         score: Some(other),
-        outcome: decision.program.policy.outcome(judged.outcome),
+        outcome: decision.program.policy.outcome(evaluated.outcome),
     }))
 }
 
-/// Whether a model's score decided the row: others have nothing to compare with.
+/// Whether a model's score decided the row; other rows cannot be compared.
 fn scored(state: &RowState) -> bool {
     matches!(state.progress, Progress::Decided { score: Some(_), .. })
 }
@@ -183,9 +183,9 @@ fn report<'d, S: Sink>(
     }
 }
 
-/// Adds a record to the decision's own, where the journal has a free slot: records of decisions come first.
+/// Records the result, if the journal has a free slot: records of decisions come first.
 fn record<S: Sink>(lane: &Lane<S>, state: &RowState, facts: &ShadowFacts<'_>) {
-    let Some(recorder) = lane.services.recorder.as_deref().filter(|_| state.offered) else { return };
+    let Some(recorder) = lane.recorder().filter(|_| state.offered) else { return };
     if recorder.reserve(1).is_ok() {
         recorder.offer(record_codec::shadow(recorder, state.id, facts));
     }
@@ -197,7 +197,7 @@ enum Ran {
     Failed,
 }
 
-/// Runs the variant's model steps for the rows that a score decided. Rows that have a score are not run again.
+/// Runs the variant's model steps for these rows. Rows that have a model's score are not run again.
 async fn run<S: Sink>(
     lane: &Lane<S>,
     decision: &Decision<S::Model>,
@@ -237,7 +237,7 @@ async fn run_rows<S: Sink>(
     scored.ok()
 }
 
-/// A permit, where no request would wait for it.
+/// A permit, if no request would wait because of it.
 fn idle_permit<S: Sink>(lane: &Lane<S>, model: &Arc<Model<S::Model>>, rows: usize) -> Option<Permit> {
     let plane = &lane.plane;
     let inline = model.service.inline(rows, plane.limits.inline_run_max);

@@ -1,8 +1,8 @@
-//! Sharing a lane's surplus with other homes of the model that have less to do. A single HTTP/2 connection belongs to
-//! one lane; without this, the others would stand idle while that one runs everything.
+//! Shares a lane's surplus jobs with less loaded homes of the model. A single HTTP/2 connection belongs to one lane; without
+//! this, the other lanes would idle while that one runs everything.
 //!
-//! The split aims at equal CPU time: the lane that owns the sockets also parses and answers, so it keeps fewer rows. How
-//! many fewer is first reckoned from what its sockets cost, then corrected by what the lanes have really used.
+//! The split aims at equal CPU time: the lane that owns the sockets also parses and answers, so it keeps fewer rows. How many
+//! fewer is first estimated from the cost of its sockets, then corrected by the CPU time that the lanes really used.
 
 use crate::job::Job;
 use crate::{Lane, Model};
@@ -12,10 +12,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Waking another lane, which then reads memory that it does not have, costs some ten microseconds on both sides; less work
-/// than this is not worth it (8 busy lanes with the GBDT: a third more CPU time a request when 0.05 ms were moved).
+/// The minimum work worth moving: waking another lane, whose caches are cold, costs some ten microseconds on both sides (8
+/// busy lanes with the GBDT: a third more CPU time a request when 0.05 ms were moved).
 const SHARE_MIN_NS: u64 = 200_000;
-/// Runs shorter than this are measured on the wall: reading the CPU time is a system call.
+/// Shorter runs are measured in wall time: reading the CPU time is a system call.
 const CLOCKED_MIN_NS: u64 = 50_000;
 
 pub(crate) fn share<S: Sink>(lane: &Lane<S>) {
@@ -38,7 +38,7 @@ pub(crate) fn share<S: Sink>(lane: &Lane<S>) {
     let sockets = nanos(lane.socket_cost.row(lane.plane.thread_time)).saturating_mul(rows as u64);
     let own = lane.plane.load_ns(lane.id).saturating_add(sockets);
     let level = level(own, others.iter().map(|(_, load)| *load));
-    // Where there is not enough for all, those come first that have the least to do and have done the least.
+    // The least loaded first, and of those the one that has used the least CPU time.
     others.sort_unstable_by_key(|&(home, load)| (load, lane.plane.cpu_ns(home)));
     let mut given = lane.given.borrow_mut();
     for (home, load) in others {
@@ -51,7 +51,7 @@ pub(crate) fn share<S: Sink>(lane: &Lane<S>) {
         for mut job in given.drain(..) {
             lane.plane.unbook(lane.id, &mut job);
             job.promise.moves();
-            // Its inbox filled up meanwhile: the jobs stay here.
+            // Its inbox is full: the job stays here.
             if let Some(mut job) = lane.plane.send(home, Job { moved: true, ..job }) {
                 job.moved = false;
                 lane.plane.book(lane.id, &mut job);
@@ -61,19 +61,19 @@ pub(crate) fn share<S: Sink>(lane: &Lane<S>) {
     }
 }
 
-/// What a row is expected to cost a lane when batches are full; zero while nothing is known. One figure for all batch
-/// sizes, so that lanes' loads can be added and compared.
+/// The expected cost of a row in a full batch; zero while unknown. One figure for all batch sizes, so that lanes' loads can be
+/// added and compared.
 fn row_ns<M>(model: &Model<M>, scale: usize) -> u64 {
     let rows_max = model.batching.rows_max.max(1);
     nanos(model.service.run_time(rows_max * scale)) / rows_max as u64
 }
 
-/// What a job of so many rows is expected to cost.
+/// The expected cost of a job of this many rows.
 pub(crate) fn cost_ns<M>(model: &Model<M>, rows: usize) -> u64 {
     row_ns(model, 1).saturating_mul(rows as u64)
 }
 
-/// The load that each lane would have if all were equal. Lanes above it cannot be helped and are left out.
+/// The load of each lane if all were equal. Lanes above it are left out.
 fn level(own: u64, others: impl Iterator<Item = u64> + Clone) -> u64 {
     let mut level = u64::MAX;
     loop {
@@ -87,20 +87,20 @@ fn level(own: u64, others: impl Iterator<Item = u64> + Clone) -> u64 {
     }
 }
 
-/// Whether a run is long enough to be measured in CPU time: its wall time includes whatever else had the core. Shorter
-/// runs are not worth the system calls.
+/// Whether a run is long enough to be measured in CPU time. Wall time includes other threads on the core, but for shorter runs
+/// the system calls cost too much.
 pub(crate) fn worth_clocking(expected: Duration) -> bool {
     nanos(expected) >= CLOCKED_MIN_NS
 }
 
-/// What this lane's sockets cost it for each row, beside running models: measured by the thread's CPU time. The clock
-/// is read only when sharing is considered, because it is a system call.
+/// The CPU time of this lane's sockets for each row, without running models. The clock is read only when sharing is
+/// considered, because that is a system call.
 pub(crate) struct SocketCost {
     since_cpu: Cell<Duration>,
     since_ran: Cell<Duration>,
     since_rows: Cell<usize>,
     row: Cell<Duration>,
-    /// What the reckoning is multiplied by, and the two CPU times at which it was last corrected.
+    /// The correction factor, and the two CPU times at the last correction.
     lean: Cell<f64>,
     corrected_at: Cell<(u64, u64)>,
 }
@@ -118,8 +118,8 @@ impl SocketCost {
         }
     }
 
-    /// Leans more on the others while this lane uses more CPU time than they do, and less while it uses less: small
-    /// steps, once for each 20 ms that it worked.
+    /// Shares more while this lane uses more CPU time than the others, and less while it uses less: in small steps, once for
+    /// each 20 ms of its CPU time.
     fn lean_against(&self, own_ns: u64, others_ns: u64) {
         const PERIOD_NS: u64 = 20_000_000;
         let (own_before, others_before) = self.corrected_at.get();
@@ -129,7 +129,7 @@ impl SocketCost {
         }
         let others = others_ns.saturating_sub(others_before);
         self.corrected_at.set((own_ns, others_ns));
-        // Within a twentieth is equal enough; hunting for more would only swing.
+        // Within 5 % is equal: further correction would oscillate.
         let step = match own as f64 / others.max(1) as f64 {
             more if more > 1.05 => 1.1,
             less if less < 0.95 => 1.0 / 1.1,
@@ -142,7 +142,7 @@ impl SocketCost {
         self.since_ran.set(self.since_ran.get() + took);
     }
 
-    /// Rows that came in on this lane's own sockets, wherever they will run.
+    /// Counts rows that arrived on this lane's sockets, wherever they will run.
     pub(crate) fn accepted(&self, rows: usize) {
         self.since_rows.set(self.since_rows.get() + rows);
     }

@@ -1,13 +1,13 @@
-//! Admission, scheduler and batcher under a virtual clock: seeded arrivals, runs of made-up length, callers who hang up,
-//! runs that hang. Everything but the run itself and the sockets is the code that serves; thousands of seeds, each checked
-//! against what must always hold.
+//! Admission, scheduler and batcher under a virtual clock: seeded arrivals, simulated runs, callers that hang up, runs that
+//! hang. Everything except the run itself and the sockets is the code that serves. Thousands of seeds, each checked against
+//! the invariants.
 
 mod checks;
 mod world;
 
 use world::World;
 
-/// Seeds of an ordinary test run; `PROPTEST_CASES`, which `make test-full` sets, asks for more.
+/// Seeds of an ordinary test run; `make test-full` sets `PROPTEST_CASES` for more.
 const SEEDS: u64 = 2000;
 
 fn seeds() -> u64 {

@@ -1,7 +1,7 @@
-//! The record of tensors that were sent past a decision to its model, where its document says `expose: tensors`.
+//! The record of tensors that a caller sent directly to a decision's model (`expose: tensors`).
 //!
-//! Tensors do not say which of their values are personal, so no value is recorded: a digest of the inputs is, and that is
-//! encrypted as personal data are. Such a call is never answered without a place for its record.
+//! Tensors do not declare which values are personal, so only a digest of the inputs is recorded, encrypted like personal
+//! data. Such a call is never answered without a journal slot for its record.
 
 use crate::stages::record::fault;
 use crate::walk::Walk;
@@ -19,25 +19,23 @@ pub(crate) struct TensorRecord<'a, S: Sink> {
 }
 
 impl<'a, S: Sink> TensorRecord<'a, S> {
-    /// Reserves a slot for the record; none where there is no decision, or nothing is recorded.
+    /// Reserves a slot for the record; none without a decision or a recorder.
     pub(crate) fn reserve(
         lane: &'a Lane<S>,
         decision: Option<Arc<Decision<S::Model>>>,
     ) -> Result<Option<TensorRecord<'a, S>>, Fault> {
-        let (Some(decision), Some(recorder)) = (decision, lane.services.recorder.as_deref()) else {
-            return Ok(None);
-        };
+        let (Some(decision), Some(recorder)) = (decision, lane.recorder()) else { return Ok(None) };
         recorder.reserve(1).map_err(|why| fault(Stage::Admit, why))?;
         Ok(Some(TensorRecord { lane, recorder, decision, inputs: Digest::of(b""), reserved: true }))
     }
 
-    /// Notes the inputs, before the model has them.
+    /// Notes the digest of the inputs, before the model takes them.
     pub(crate) fn with_inputs(mut self, inputs: &[Tensor]) -> TensorRecord<'a, S> {
         self.inputs = digest(inputs);
         self
     }
 
-    /// Hands the record to the journal, once the model has answered.
+    /// Passes the record to the journal, once the model has answered.
     pub(crate) fn offer(mut self, model: &Model<S::Model>, walk: &Walk<S>) {
         let wall = &self.lane.plane.services.wall;
         let facts = TensorFacts {
@@ -65,7 +63,7 @@ impl<S: Sink> Drop for TensorRecord<'_, S> {
     }
 }
 
-/// Over names, types, shapes and elements, in the model's order.
+/// The digest of names, types, shapes and elements, in model order.
 fn digest(inputs: &[Tensor]) -> Digest {
     Digest::of_parts(|part| {
         for Tensor { name, datatype, shape, data } in inputs {

@@ -1,8 +1,10 @@
-//! Models, lanes and sinks for this crate's tests: a runner that adds one, latency tables made up, clocks moved by hand.
+//! Models, lanes and sinks for tests, also of other crates (feature `testing`).
+//!
+//! A runner adds one, latency tables are made up, and clocks are advanced by hand.
 
 use crate::admission::Gate;
 use crate::breaker::Breaker;
-use crate::loaded::{Home, Run, StopRun, Terms};
+use crate::loaded::{Home, Terms};
 use crate::schedule::ModelKey;
 use crate::service::Service;
 use crate::{Deployment, Lane, LaneInbox, Lanes, Model, Plane, PlaneLimits, PlaneServices, Provenance};
@@ -11,7 +13,7 @@ use flyball_core::{
     Clock, DataType, DecisionRecord, Digest, Meters, RequestLimits, RunRecord, Shadow, Shadowed, Sink,
     Tensor, TensorData, TensorSpec, WalkRecord, WallClock,
 };
-use flyball_engine::{Batching, LatencyPoint, LatencyTable, MemoryBudget, RunError, Signature};
+use flyball_engine::{Batching, LatencyPoint, LatencyTable, MemoryBudget, Run, RunError, Signature, StopRun};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -19,11 +21,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// The time of day at which tests begin.
-pub(crate) const WALL_MS: i64 = 1_763_200_000_000;
+/// The wall time at which tests begin.
+pub const WALL_MS: i64 = 1_763_200_000_000;
 
 /// Measures nothing.
-pub(crate) struct Unmeasured;
+pub struct Unmeasured;
 
 impl Meters<()> for Unmeasured {
     fn model(&self, _name: &str, _version: &str) -> Arc<()> {
@@ -35,18 +37,18 @@ impl Meters<()> for Unmeasured {
     }
 }
 
-/// Remembers the rows of each run, and what else it is told.
+/// Keeps the rows of each run and the records of walks, decisions and shadows.
 #[derive(Default)]
-pub(crate) struct Runs(pub(crate) RefCell<Vec<usize>>, pub(crate) RefCell<Seen>);
+pub struct Runs(pub RefCell<Vec<usize>>, pub RefCell<Seen>);
 
 #[derive(Default)]
-pub(crate) struct Seen {
-    pub(crate) walks: Vec<WalkRecord<'static, ()>>,
+pub struct Seen {
+    pub walks: Vec<WalkRecord<'static, ()>>,
     /// The meter of each walk, by its address.
-    pub(crate) metered: Vec<Option<*const ()>>,
-    pub(crate) decided: Vec<DecisionRecord>,
-    pub(crate) repeated: usize,
-    pub(crate) shadowed: Vec<(Shadow, Shadowed)>,
+    pub metered: Vec<Option<*const ()>>,
+    pub decided: Vec<DecisionRecord>,
+    pub repeated: usize,
+    pub shadowed: Vec<(Shadow, Shadowed)>,
 }
 
 impl Sink for Runs {
@@ -70,9 +72,9 @@ impl Sink for Runs {
     }
 }
 
-/// Adds one to every byte; wants too much memory on 249, fails on 250, panics on 251.
+/// Adds one to every byte; exceeds its memory on 249, fails on 250, panics on 251.
 #[derive(Default)]
-pub(crate) struct AddOne(Vec<u8>);
+pub struct AddOne(Vec<u8>);
 
 impl Run for AddOne {
     fn clear(&mut self) {
@@ -103,25 +105,25 @@ impl Run for AddOne {
     }
 }
 
-pub(crate) fn column(rows: &[u8]) -> Tensor {
+pub fn column(rows: &[u8]) -> Tensor {
     let data = TensorData::Fixed(Bytes::copy_from_slice(rows));
     let shape = [rows.len() as i64].as_slice().into();
     Tensor { name: "x".into(), datatype: DataType::Uint8, shape, data }
 }
 
-/// What a made-up model is like. Its runs are expected to take `first` and `row` for each further row.
+/// A made-up model. A run is expected to take `first`, and `row` for each further row.
 #[derive(Clone, Copy)]
-pub(crate) struct Made {
-    pub(crate) rows_max: usize,
-    pub(crate) in_flight_max: usize,
-    pub(crate) first: Duration,
-    pub(crate) row: Duration,
-    pub(crate) homes: usize,
-    pub(crate) terms: Terms,
+pub struct Made {
+    pub rows_max: usize,
+    pub in_flight_max: usize,
+    pub first: Duration,
+    pub row: Duration,
+    pub homes: usize,
+    pub terms: Terms,
 }
 
 impl Made {
-    pub(crate) fn usual() -> Made {
+    pub fn usual() -> Made {
         let terms = Terms {
             deadline: None,
             queue_wait_max: Duration::from_secs(1),
@@ -133,8 +135,8 @@ impl Made {
         Made { rows_max: 64, in_flight_max: 1000, first, row, homes: 1, terms }
     }
 
-    /// One version of it, signed by nobody, as the first snapshot asked for it.
-    pub(crate) fn deployment(self, name: &str, digest: Digest) -> Deployment<()> {
+    /// An unsigned deployment of one version, in the first snapshot.
+    pub fn deployment(self, name: &str, digest: Digest) -> Deployment<()> {
         Deployment {
             name: name.to_owned(),
             digest,
@@ -149,12 +151,12 @@ impl Made {
         }
     }
 
-    pub(crate) fn model(self) -> Arc<Model<()>> {
+    pub fn model(self) -> Arc<Model<()>> {
         self.version("1", |_place| Box::new(AddOne::default()))
     }
 
-    /// The same under another version, with other runners.
-    pub(crate) fn version(self, version: &str, runner: impl Fn(usize) -> Box<dyn Run>) -> Arc<Model<()>> {
+    /// A model of this version, with one runner for each home.
+    pub fn version(self, version: &str, runner: impl Fn(usize) -> Box<dyn Run>) -> Arc<Model<()>> {
         let spec = TensorSpec { name: "x".into(), datatype: DataType::Uint8, shape: vec![-1] };
         let point = |rows: usize| {
             let us = (self.first + self.row * (rows as u32 - 1)).as_secs_f64() * 1e6;
@@ -180,31 +182,32 @@ impl Made {
     }
 }
 
-/// A plane of so many lanes with sockets, as many without, and a clock moved by hand.
-pub(crate) fn lanes(sockets: usize) -> Vec<(Rc<Lane<Runs>>, LaneInbox<()>)> {
-    lanes_by(sockets, |_services| {})
-}
-
-/// The same with other means for decisions.
-pub(crate) fn lanes_by(
-    sockets: usize,
-    edit: impl FnOnce(&mut PlaneServices),
-) -> Vec<(Rc<Lane<Runs>>, LaneInbox<()>)> {
-    let limits = PlaneLimits {
+pub fn limits() -> PlaneLimits {
+    PlaneLimits {
         request: RequestLimits::for_body(1 << 20),
         in_flight_max: 1000,
         inline_run_max: Duration::from_millis(1),
         answer_bytes_max: 64 << 20,
         memory: MemoryBudget::UNLIMITED,
-    };
+    }
+}
+
+/// The lanes of a plane: `sockets` with sockets and as many without. The clock is advanced by hand.
+pub fn lanes(sockets: usize) -> Vec<(Rc<Lane<Runs>>, LaneInbox<()>)> {
+    lanes_by(sockets, |_services| {})
+}
+
+/// The same with changed services.
+pub fn lanes_by(
+    sockets: usize,
+    edit: impl FnOnce(&mut PlaneServices),
+) -> Vec<(Rc<Lane<Runs>>, LaneInbox<()>)> {
     let clock = Clock::manual();
     let mut services = PlaneServices::in_memory(clock.clone(), WallClock::manual(WALL_MS));
     edit(&mut services);
-    let (plane, mut inboxes) =
-        Plane::with_thread_time(Lanes { sockets, compute: sockets }, limits, clock, services, || {
-            Duration::ZERO
-        });
-    // Of the spare lane, to which nothing comes here.
+    let (mut plane, mut inboxes) = Plane::new(Lanes { sockets, compute: sockets }, limits(), clock, services);
+    Arc::get_mut(&mut plane).expect("not shared yet").thread_time = || Duration::ZERO;
+    // The spare lane's: nothing is sent there.
     inboxes.pop();
     let lane = |(id, inbox)| (Lane::new(Arc::clone(&plane), id, Runs::default()), inbox);
     inboxes.into_iter().enumerate().map(lane).collect()

@@ -1,5 +1,5 @@
-//! One request's walk: when it began, how long each stage took, and how it went. It records itself exactly once: at its
-//! end, or in `Drop` when the client hung up and the future went away.
+//! One request's walk: its start, stage times and outcome. It records itself exactly once: at its end, or in `Drop` if the
+//! client hung up and the future was dropped.
 
 use crate::Lane;
 use crate::admission::Permit;
@@ -12,26 +12,26 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A transport begins it as soon as it has read a request's head: from there on the request is counted.
+/// Begun by a transport as soon as it has read a request's head: from then on the request is counted.
 pub struct Walk<S: Sink> {
     lane: Rc<Lane<S>>,
     pub(crate) protocol: Protocol,
     pub(crate) caller: CallerIndex,
     /// What the caller may do.
     pub(crate) access: Access,
-    /// For records: the caller's name, and the trace that the request is part of.
+    /// For records: the caller's name, and the request's trace id.
     caller_name: Option<Arc<str>>,
     trace: Option<[u8; 32]>,
-    /// When the head came. Callers' time limits count from here.
+    /// When the head came. Timeouts count from here.
     came: Nanos,
     began: Nanos,
     pub(crate) deadline: Option<Nanos>,
-    /// Drawn once for each request: every lookup of its route agrees.
+    /// A random number, drawn once for each request, so that every lookup of its route agrees.
     pub(crate) draw: u64,
-    /// What the model was given to run.
+    /// The rows that the model ran.
     pub(crate) rows: usize,
-    /// How long each stage took. One that is entered again takes longer; together they add up to the walk's time.
-    took: [Option<Duration>; Stage::COUNT],
+    /// The time of each stage until now. A stage may be entered again; all times add up to the walk's time.
+    pub(crate) took: [Option<Duration>; Stage::COUNT],
     /// When the last stage ended.
     last: Nanos,
     model: Option<Arc<S::Model>>,
@@ -40,8 +40,8 @@ pub struct Walk<S: Sink> {
 }
 
 impl<S: Sink> Walk<S> {
-    /// `lay_unread`: how long the request's bytes had been there before they were read, where that is known.
-    pub fn begin(lane: &Rc<Lane<S>>, protocol: Protocol, lay_unread: Duration) -> Walk<S> {
+    /// `unread`: how long the request's bytes waited before they were read, if known.
+    pub fn begin(lane: &Rc<Lane<S>>, protocol: Protocol, unread: Duration) -> Walk<S> {
         lane.sink.received();
         let began = lane.now();
         Walk {
@@ -51,7 +51,7 @@ impl<S: Sink> Walk<S> {
             access: Access::default(),
             caller_name: None,
             trace: None,
-            came: Nanos(began.0.saturating_sub(nanos(lay_unread))),
+            came: Nanos(began.0.saturating_sub(nanos(unread))),
             began,
             deadline: None,
             draw: lane.services.random.draw(),
@@ -69,7 +69,7 @@ impl<S: Sink> Walk<S> {
         (self.caller, self.access) = (caller, access);
     }
 
-    /// Sets what records say of the request's origin. `trace` is the id of a W3C trace, 32 hexadecimal digits.
+    /// Sets the origin for records. `trace` is the id of a W3C trace, 32 hexadecimal digits.
     pub fn comes_from(&mut self, caller: Option<Arc<str>>, trace: Option<[u8; 32]>) {
         (self.caller_name, self.trace) = (caller, trace);
     }
@@ -82,19 +82,19 @@ impl<S: Sink> Walk<S> {
         self.trace.as_ref().and_then(|trace| str::from_utf8(trace).ok())
     }
 
-    /// The body is here: time before this was the network's, not ours.
+    /// The body has arrived: earlier time was the network's.
     pub(crate) fn body_arrived(&mut self) {
         self.began = self.lane.now();
         self.last = self.began;
     }
 
-    /// Sets the deadline: the earliest that the caller asked for, in head or body, else what the deployment promises.
+    /// Sets the deadline: the earliest that the caller requested, in head or body, else the deployment's.
     pub(crate) fn due(&mut self, asked: Option<Duration>, promised: Option<Duration>) {
         let asked = [self.deadline, self.after(asked)].into_iter().flatten().min();
         self.deadline = asked.or_else(|| self.after(promised));
     }
 
-    /// This long after the request came.
+    /// The time this long after the request came.
     pub fn after(&self, time: Option<Duration>) -> Option<Nanos> {
         time.map(|time| self.came.after(time))
     }
@@ -106,12 +106,12 @@ impl<S: Sink> Walk<S> {
         result
     }
 
-    /// A stage that has nothing to do for this request.
+    /// Skips a stage that has nothing to do for this request.
     pub(crate) fn pass(&mut self, stage: Stage) {
         self.end_at(stage, self.last);
     }
 
-    /// Ends a stage at a time that somebody else measured.
+    /// Ends a stage at a time measured elsewhere.
     pub(crate) fn end_at(&mut self, stage: Stage, end: Nanos) {
         let took = self.took[stage.index()].get_or_insert_default();
         *took += end.since(self.last);
@@ -126,14 +126,9 @@ impl<S: Sink> Walk<S> {
                 self.end_at(Stage::Infer, ran.ended);
                 Ok((ran, permit))
             }
-            // The time until here belongs to the stage that failed, not to the writing of the refusal.
+            // The time until now belongs to the stage that failed, not to writing the refusal.
             Err(fault) => self.stage(fault.stage, Err(fault)),
         }
-    }
-
-    /// How long each stage took until now.
-    pub(crate) fn timings(&self) -> [Option<Duration>; Stage::COUNT] {
-        self.took
     }
 
     pub(crate) fn routed(&mut self, model: &Arc<S::Model>) {

@@ -1,6 +1,7 @@
-//! A run that does not end must not hold its lane: it is asked to stop once its time is up. ONNX Runtime looks for that
-//! between two operators, so an operator that runs on and on cannot be stopped: its lane is lost until it ends, others do
-//! what was meant for that lane, and the model never runs on one again.
+//! The watchdog stops runs at their time limit, so that none blocks its lane.
+//!
+//! ONNX Runtime checks for a stop between two operators, so an endless operator cannot be stopped: its lane is lost until it
+//! ends, other lanes take over its jobs, and the model never runs on a lane again.
 
 use crate::loaded::Watched;
 use flyball_core::Nanos;
@@ -9,15 +10,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often the lanes are looked at; a run is stopped that much late at most.
+/// The interval of checks, and so the maximum delay of a stop.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// A run that goes on for so long after it was asked to stop is stuck inside one operator.
+/// A run that goes on this long after a stop was requested is stuck inside one operator.
 const STUCK_AFTER: Duration = Duration::from_secs(1);
 
-/// What each lane is running, for the watchdog to see.
+/// The current run of each lane.
 pub(crate) struct Runs {
     lanes: Vec<Mutex<Option<Running>>>,
-    /// Lanes whose run should be over.
+    /// Lanes whose run is past its time limit.
     overdue: Vec<AtomicBool>,
     /// Lanes whose run cannot be stopped.
     lost: Vec<AtomicBool>,
@@ -56,7 +57,7 @@ impl Runs {
         self.set(lane, Some(running));
     }
 
-    /// From here on nothing is stopped on this lane: a stop meant for one run never hits the next.
+    /// Ends a run. From here on nothing is stopped on this lane: a stop meant for one run never hits the next.
     pub(crate) fn end(&self, lane: usize) {
         self.set(lane, None);
     }
@@ -67,7 +68,7 @@ impl Runs {
         *self.lanes[lane].lock().unwrap_or_else(PoisonError::into_inner) = running;
     }
 
-    /// Stops whatever runs: the server leaves.
+    /// Stops all runs, because the server leaves or memory is full.
     pub(crate) fn stop_all(&self) {
         for slot in &self.lanes {
             if let Some(running) = slot.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
@@ -76,12 +77,12 @@ impl Runs {
         }
     }
 
-    /// Stops what is overdue.
+    /// Stops overdue runs.
     pub(crate) fn look(&self, now: Nanos) {
         for (lane, slot) in self.lanes.iter().enumerate() {
             let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
             let Some(running) = slot.as_mut().filter(|running| running.until <= now) else { continue };
-            // Asked at every look: a run forgets what was asked before it began, and this one may only be beginning.
+            // At every check: a stop before a run begins has no effect, and this run may only be beginning.
             (running.watched.stop)();
             self.overdue[lane].store(true, Ordering::Relaxed);
             if !running.asked {
@@ -89,21 +90,21 @@ impl Runs {
                 tracing::warn!(lane, model = &*running.model, "a run took too long and is being stopped");
             } else if !running.reported && running.until.after(STUCK_AFTER) <= now {
                 running.reported = true;
-                // Before the lane is left: nobody waits for this model's session then.
+                // Before the lane counts as lost: then nothing waits for this model's session.
                 running.watched.conduct.move_away();
                 self.lost[lane].store(true, Ordering::Relaxed);
                 tracing::error!(
                     lane,
                     model = &*running.model,
-                    "a run does not stop: one of its operators runs on; its lane is lost until it ends, and the model runs in a \
-                     process of its own from now on"
+                    "a run does not stop inside one of its operators; its lane is lost until it ends, and the model runs in a \
+                     model host from now on"
                 );
             }
         }
     }
 }
 
-/// Owner of the thread; dropping it ends and joins the thread.
+/// The watchdog's thread; dropping it ends and joins the thread.
 pub struct Watchdog {
     leaving: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -137,7 +138,7 @@ impl Drop for Watchdog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::loaded::StopRun;
+    use flyball_engine::StopRun;
     use std::sync::atomic::AtomicUsize;
 
     #[test]

@@ -112,7 +112,7 @@ fn listening<T: Send>(
     work: impl FnOnce(&mut StandaloneModel, Vec<Tensor>) -> Result<T, StandaloneError> + Send,
     interrupt: &mut Option<PyErr>,
 ) -> Result<T, StandaloneError> {
-    let stopper = model.stopper();
+    let stop = model.stopper();
     std::thread::scope(|scope| {
         let (ended, end) = sync_channel(1);
         let running = scope.spawn(move || {
@@ -125,7 +125,7 @@ fn listening<T: Send>(
             *interrupt = interrupt.take().or_else(|| Python::attach(|py| py.check_signals().err()));
             // Repeatedly: a stop between two runs of a measurement is cleared by the next.
             if interrupt.is_some() {
-                stopper.stop();
+                stop();
             }
         }
         running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -287,10 +287,10 @@ impl ServerConfig {
 
     pub fn log_level(&self) -> Option<LogLevel> {
         match self.log.as_str() {
-            "error" => Some(LogLevel::Error),
-            "warn" => Some(LogLevel::Warn),
-            "info" => Some(LogLevel::Info),
-            "debug" => Some(LogLevel::Debug),
+            "error" => Some(LogLevel::ERROR),
+            "warn" => Some(LogLevel::WARN),
+            "info" => Some(LogLevel::INFO),
+            "debug" => Some(LogLevel::DEBUG),
             _ => None,
         }
     }

@@ -163,7 +163,7 @@ fn leaving() -> Fault {
 }
 
 fn unknown(model: &str) -> Fault {
-    Fault::new(FaultKind::ModelNotFound, Stage::Route, format!("model '{model}' is not here"))
+    Fault::new(FaultKind::ModelNotFound, Stage::Route, format!("unknown model '{model}'"))
 }
 
 /// Starts the control thread.

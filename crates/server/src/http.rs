@@ -279,7 +279,7 @@ fn metrics(shared: &Shared) -> Bytes {
         profile: build.profile,
         ort: shared.ort_version.clone(),
     };
-    let ort_log = flyball_engine::log_counts().map(|(severity, count)| (severity.label(), count)).to_vec();
+    let ort_log = flyball_engine::log_counts().to_vec();
     let backlogs = shared.plane.backlogs().collect();
     let families = counted::families(shared);
     let spreads = vec![crate::journal::spread(shared)];

@@ -76,7 +76,7 @@ pub(crate) fn lanes(config: &ServerConfig, machine: &Machine) -> (Lanes, usize) 
 }
 
 pub(crate) fn begin_to_log(config: &ServerConfig) {
-    init_logs(config.log_level().unwrap_or(LogLevel::Info));
+    init_logs(config.log_level().unwrap_or(LogLevel::INFO));
     if !config.offline && rustix::process::geteuid().is_root() {
         tracing::warn!(
             "the server runs as root and does not need to; start it as another user: User= in a systemd unit, \

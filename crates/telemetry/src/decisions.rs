@@ -129,31 +129,26 @@ pub(crate) fn write(page: &mut Page, meters: &[Arc<ModelMeter>]) {
             page.sample("flyball_decisions_total", &labels, others);
         }
     }
-    page.family("flyball_decision_rows_undecided_total", "counter", "rows that were invalid or failed");
-    for (meter, _) in &decisions {
-        let undecided = meter.sum(|tally| &tally.undecided);
-        page.sample("flyball_decision_rows_undecided_total", &meter.decision_label(), undecided);
-    }
+    let undecided = decisions.iter().map(|(meter, _)| meter.labelled(|tally| &tally.undecided));
+    let help = "rows that were invalid or failed";
+    page.series("flyball_decision_rows_undecided_total", "counter", help, undecided);
     page.family("flyball_decisions_remedied_total", "counter", "rows for which a remedy was used, by cause");
     for (meter, _) in &decisions {
         write_remedied(page, meter);
     }
-    page.family("flyball_decisions_repeated_total", "counter", "rows answered by their idempotency key");
-    for (meter, _) in &decisions {
-        let repeated = meter.sum(|tally| &tally.repeated);
-        page.sample("flyball_decisions_repeated_total", &meter.decision_label(), repeated);
-    }
+    let repeated = decisions.iter().map(|(meter, _)| meter.labelled(|tally| &tally.repeated));
+    let help = "rows answered by their idempotency key";
+    page.series("flyball_decisions_repeated_total", "counter", help, repeated);
     page.family("flyball_decision_shadow_rows_total", "counter", "rows that were also decided another way");
     for (meter, _) in &decisions {
         write_shadows(page, meter);
     }
+    let apart = decisions.iter().map(|(meter, _)| {
+        let sum = meter.sum(|tally| &tally.shadows[Shadow::Variant as usize].apart_millionths);
+        (meter.decision_label(), sum as f64 / MILLIONTHS)
+    });
     let help = "sum of the score differences between shadow variants and the ones that counted";
-    page.family("flyball_decision_shadow_apart_total", "counter", help);
-    for (meter, _) in &decisions {
-        let apart = meter.sum(|tally| &tally.shadows[Shadow::Variant as usize].apart_millionths);
-        let apart = apart as f64 / MILLIONTHS;
-        page.sample("flyball_decision_shadow_apart_total", &meter.decision_label(), apart);
-    }
+    page.series("flyball_decision_shadow_apart_total", "counter", help, apart);
 }
 
 fn write_remedied(page: &mut Page, meter: &ModelMeter) {
@@ -191,6 +186,10 @@ fn write_shadows(page: &mut Page, meter: &ModelMeter) {
 impl ModelMeter {
     fn decision_label(&self) -> String {
         format!(r#"decision="{}""#, self.name)
+    }
+
+    fn labelled(&self, pick: impl Fn(&Tally) -> &Counter) -> (String, u64) {
+        (self.decision_label(), self.sum(pick))
     }
 
     fn sum(&self, pick: impl Fn(&Tally) -> &Counter) -> u64 {

@@ -5,10 +5,10 @@
 
 use crate::histogram::Merged;
 use crate::meters::{ModelLane, ModelMeter, ROW_BUCKETS, Tally};
-use crate::{Histogram, Telemetry, decisions};
+use crate::{Counter, Histogram, Telemetry, decisions};
 use flyball_core::{FaultKind, Outcome, Protocol, Stage};
 use std::borrow::Cow;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -71,30 +71,28 @@ impl Telemetry {
         let labels = format!(r#"version="{version}",commit="{commit}",profile="{profile}",ort="{ort}""#);
         page.sample("flyball_build_info", &labels, 1);
         let totals = self.totals();
-        page.family("flyball_received_total", "counter", "inference requests whose head was read");
-        page.sample("flyball_received_total", "", totals.received);
-        page.family("flyball_in_flight", "gauge", "inference requests received and not yet ended");
-        page.sample("flyball_in_flight", "", totals.in_flight());
-        page.family("flyball_connections", "gauge", "open connections");
-        page.sample("flyball_connections", "", gauges.connections);
-        page.family("flyball_lane_busy_seconds_total", "counter", "time that a lane spent running models");
-        for (place, lane) in self.lanes.iter().enumerate() {
-            let busy = lane.busy_ns.get() as f64 / 1e9;
-            page.sample("flyball_lane_busy_seconds_total", &format!(r#"lane="{place}""#), busy);
-        }
+        let received = "inference requests whose head was read";
+        page.series("flyball_received_total", "counter", received, [(String::new(), totals.received)]);
+        let in_flight = "inference requests received and not yet ended";
+        page.series("flyball_in_flight", "gauge", in_flight, [(String::new(), totals.in_flight())]);
+        page.series(
+            "flyball_connections",
+            "gauge",
+            "open connections",
+            [(String::new(), gauges.connections)],
+        );
+        let by_lane = |(lane, value): (usize, f64)| (format!(r#"lane="{lane}""#), value);
+        let busy = self.lanes.iter().map(|lane| lane.busy_ns.get() as f64 / 1e9).enumerate().map(by_lane);
+        let help = "time that a lane spent running models";
+        page.series("flyball_lane_busy_seconds_total", "counter", help, busy);
+        let backlogs = gauges.backlogs.iter().map(Duration::as_secs_f64).enumerate().map(by_lane);
         let help = "expected cost of what a lane has queued and is running";
-        page.family("flyball_lane_backlog_seconds", "gauge", help);
-        for (place, backlog) in gauges.backlogs.iter().enumerate() {
-            let labels = format!(r#"lane="{place}""#);
-            page.sample("flyball_lane_backlog_seconds", &labels, backlog.as_secs_f64());
-        }
-        page.family("flyball_ort_log_total", "counter", "messages that ONNX Runtime wrote");
-        for (severity, count) in &gauges.ort_log {
-            page.sample("flyball_ort_log_total", &format!(r#"severity="{severity}""#), count);
-        }
+        page.series("flyball_lane_backlog_seconds", "gauge", help, backlogs);
+        let logged = gauges.ort_log.iter();
+        let logged = logged.map(|(severity, count)| (format!(r#"severity="{severity}""#), count));
+        page.series("flyball_ort_log_total", "counter", "messages that ONNX Runtime wrote", logged);
         for Family { name, kind, help, samples } in &gauges.families {
-            page.family(name, kind, help);
-            samples.iter().for_each(|(labels, value)| page.sample(name, labels, value));
+            page.series(name, kind, help, samples.iter().map(|(labels, value)| (labels, value)));
         }
         gauges.spreads.iter().for_each(|spread| page.spread(spread));
     }
@@ -131,9 +129,7 @@ impl Telemetry {
             }
         }
     }
-}
 
-impl Telemetry {
     fn callers(&self, page: &mut Page) {
         page.family("flyball_caller_requests_total", "counter", "ended inference requests by caller");
         for (caller, counts) in self.caller_counts() {
@@ -162,29 +158,28 @@ fn histograms(page: &mut Page, models: &[Arc<ModelMeter>]) {
 fn batches(page: &mut Page, models: &[Arc<ModelMeter>]) {
     page.family("flyball_batch_rows", "histogram", "rows that shared a run");
     for model in models {
-        let labels = model.labels();
-        let at = |place: usize| model.lanes.iter().map(|lane| lane.batches[place].get()).sum::<u64>();
+        let at = |place: usize| model.sum_lanes(|lane| &lane.batches[place]);
         let mut below = 0;
-        for place in 0..ROW_BUCKETS {
+        let buckets = (0..ROW_BUCKETS).map(|place| {
             below += at(place);
-            page.sample("flyball_batch_rows_bucket", &format!(r#"{labels},le="{}""#, 1 << place), below);
-        }
-        below += at(ROW_BUCKETS);
-        page.sample("flyball_batch_rows_bucket", &format!(r#"{labels},le="+Inf""#), below);
-        let rows: u64 = model.lanes.iter().map(|lane| lane.rows.get()).sum();
-        page.sample("flyball_batch_rows_sum", &labels, rows);
-        page.sample("flyball_batch_rows_count", &labels, below);
+            (1 << place, below)
+        });
+        let buckets: Vec<(u64, u64)> = buckets.collect();
+        let (count, rows) = (below + at(ROW_BUCKETS), model.sum_lanes(|lane| &lane.rows));
+        page.buckets("flyball_batch_rows", &model.labels(), buckets, count, rows);
     }
-    page.family("flyball_batch_room_rows_total", "counter", "rows that the runs might have carried");
-    for model in models {
-        let room: u64 = model.lanes.iter().map(|lane| lane.rows_max.get()).sum();
-        page.sample("flyball_batch_room_rows_total", &model.labels(), room);
-    }
+    let room = models.iter().map(|model| (model.labels(), model.sum_lanes(|lane| &lane.rows_max)));
+    let help = "rows that the runs might have carried";
+    page.series("flyball_batch_room_rows_total", "counter", help, room);
 }
 
 impl ModelMeter {
     fn labels(&self) -> String {
         labels(&self.name, &self.version)
+    }
+
+    fn sum_lanes(&self, pick: impl Fn(&ModelLane) -> &Counter) -> u64 {
+        self.lanes.iter().map(|lane| pick(lane).get()).sum()
     }
 }
 
@@ -200,7 +195,7 @@ impl Page {
         let _ = write!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
     }
 
-    pub(crate) fn sample(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
+    pub(crate) fn sample(&mut self, name: &str, labels: &str, value: impl Display) {
         let _ = if labels.is_empty() {
             writeln!(self.0, "{name} {value}")
         } else {
@@ -208,14 +203,23 @@ impl Page {
         };
     }
 
+    /// A family with its samples, each with its formatted labels.
+    pub(crate) fn series<L: AsRef<str>, V: Display>(
+        &mut self,
+        name: &str,
+        kind: &str,
+        help: &str,
+        samples: impl IntoIterator<Item = (L, V)>,
+    ) {
+        self.family(name, kind, help);
+        samples.into_iter().for_each(|(labels, value)| self.sample(name, labels.as_ref(), value));
+    }
+
     fn spread(&mut self, HistogramFamily { name, help, counted }: &HistogramFamily) {
         self.family(name, "histogram", help);
-        let Some(HistogramCounts { below, count, sum_seconds }) = counted else { return };
-        let bucket = format!("{name}_bucket");
-        below.iter().for_each(|(bound, below)| self.sample(&bucket, &format!(r#"le="{bound}""#), below));
-        self.sample(&bucket, r#"le="+Inf""#, count);
-        self.sample(&format!("{name}_sum"), "", sum_seconds);
-        self.sample(&format!("{name}_count"), "", count);
+        if let Some(HistogramCounts { below, count, sum_seconds }) = counted {
+            self.buckets(name, "", below.iter().copied(), *count, *sum_seconds);
+        }
     }
 
     fn histogram(
@@ -226,15 +230,26 @@ impl Page {
         pick: impl Fn(&ModelLane) -> &Histogram,
     ) {
         let merged = Merged::of(model.lanes.iter().map(pick));
+        let edges = merged.used().then(|| merged.edges()).into_iter().flatten();
+        self.buckets(name, labels, edges, merged.count(), merged.sum_seconds());
+    }
+
+    /// The samples of one histogram: its cumulative buckets, `+Inf`, sum and count.
+    fn buckets<E: Display>(
+        &mut self,
+        name: &str,
+        labels: &str,
+        below: impl IntoIterator<Item = (E, u64)>,
+        count: u64,
+        sum: impl Display,
+    ) {
         let bucket = format!("{name}_bucket");
-        if merged.used() {
-            for (edge, below) in merged.edges() {
-                self.sample(&bucket, &format!(r#"{labels},le="{edge}""#), below);
-            }
+        let comma = if labels.is_empty() { "" } else { "," };
+        for (edge, below) in below {
+            self.sample(&bucket, &format!(r#"{labels}{comma}le="{edge}""#), below);
         }
-        let count = merged.count();
-        self.sample(&bucket, &format!(r#"{labels},le="+Inf""#), count);
-        self.sample(&format!("{name}_sum"), labels, merged.sum_seconds());
+        self.sample(&bucket, &format!(r#"{labels}{comma}le="+Inf""#), count);
+        self.sample(&format!("{name}_sum"), labels, sum);
         self.sample(&format!("{name}_count"), labels, count);
     }
 }

@@ -3,25 +3,12 @@
 
 use flyball_core::printable;
 use std::io::{self, Write};
-use tracing_subscriber::filter::{LevelFilter, Targets};
+pub use tracing_subscriber::filter::LevelFilter as LogLevel;
+use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogLevel {
-    Error,
-    Warn,
-    Info,
-    Debug,
-}
 
 /// Sets up the process's log. Keeps an existing subscriber (of a program that embeds flyball).
 pub fn init_logs(level: LogLevel) {
-    let level = match level {
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-    };
     let subscriber = tracing_subscriber::fmt()
         .json()
         .flatten_event(true)
@@ -37,8 +24,8 @@ pub fn init_logs(level: LogLevel) {
 }
 
 /// Our own events at the requested level; only warnings of libraries, which log every HTTP/2 frame.
-fn ours(level: LevelFilter) -> Targets {
-    Targets::new().with_target("flyball", level).with_default(level.min(LevelFilter::WARN))
+fn ours(level: LogLevel) -> Targets {
+    Targets::new().with_target("flyball", level).with_default(level.min(LogLevel::WARN))
 }
 
 /// Each write is one event, and JSON has no newline inside. JSON leaves some characters unescaped that a
@@ -67,7 +54,7 @@ mod tests {
 
     #[test]
     fn at_debug_only_our_own_events_are_shown_and_warnings_of_others() {
-        let shown = ours(LevelFilter::DEBUG);
+        let shown = ours(LogLevel::DEBUG);
         assert!(shown.would_enable("flyball_plane::apply", &Level::DEBUG));
         assert!(shown.would_enable("flyballd", &Level::DEBUG));
         assert!(shown.would_enable("h2::proto", &Level::WARN));
@@ -77,7 +64,7 @@ mod tests {
                 "{other}"
             );
         }
-        assert!(!ours(LevelFilter::ERROR).would_enable("h2", &Level::WARN));
+        assert!(!ours(LogLevel::ERROR).would_enable("h2", &Level::WARN));
     }
 
     #[test]

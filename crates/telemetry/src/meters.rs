@@ -156,26 +156,6 @@ impl Telemetry {
         }
     }
 
-    /// The meter of a decision.
-    ///
-    /// Its walks are counted like a model's, under a reserved version; with other outcomes than before it is
-    /// a new meter on the same counters.
-    fn decision_meter(&self, name: &str, outcomes: &[Arc<str>]) -> Arc<ModelMeter> {
-        let known = self.meter(name, DECISION_VERSION);
-        let names =
-            OutcomeNames::after(known.outcomes.as_ref().unwrap_or(&OutcomeNames::default()), outcomes);
-        if known.outcomes.as_ref() == Some(&names) {
-            return known;
-        }
-        let (version, lanes) = (known.version.clone(), Arc::clone(&known.lanes));
-        let meter = Arc::new(ModelMeter { name: name.to_owned(), version, lanes, outcomes: Some(names) });
-        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(place) = models.iter().position(|model| Arc::ptr_eq(model, &known)) {
-            models[place] = Arc::clone(&meter);
-        }
-        meter
-    }
-
     /// The sink of a lane. Call it once for each lane, and keep it on that lane's thread.
     pub fn sink(self: &Arc<Telemetry>, lane: usize) -> LaneSink {
         LaneSink { telemetry: Arc::clone(self), lane }
@@ -211,8 +191,22 @@ impl Meters<ModelMeter> for Telemetry {
         self.meter(name, version)
     }
 
+    /// Walks are counted like a model's, under a reserved version; with other outcomes than before it is a new
+    /// meter on the same counters.
     fn decision(&self, name: &str, outcomes: &[Arc<str>]) -> Arc<ModelMeter> {
-        self.decision_meter(name, outcomes)
+        let known = self.meter(name, DECISION_VERSION);
+        let names =
+            OutcomeNames::after(known.outcomes.as_ref().unwrap_or(&OutcomeNames::default()), outcomes);
+        if known.outcomes.as_ref() == Some(&names) {
+            return known;
+        }
+        let (version, lanes) = (known.version.clone(), Arc::clone(&known.lanes));
+        let meter = Arc::new(ModelMeter { name: name.to_owned(), version, lanes, outcomes: Some(names) });
+        let mut models = self.models.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = models.iter().position(|model| Arc::ptr_eq(model, &known)) {
+            models[place] = Arc::clone(&meter);
+        }
+        meter
     }
 }
 

@@ -15,7 +15,7 @@ pub struct Ack {
     pub state: AckState,
     pub reason: Option<String>,
     pub versions: Vec<VersionAck>,
-    /// Who signed it; unknown for what was refused.
+    /// Its signature and approvers; none if it was refused.
     pub signed: Option<Provenance>,
 }
 
@@ -23,7 +23,7 @@ pub struct Ack {
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub acks: Vec<Ack>,
-    /// Why the whole snapshot was refused, where it was.
+    /// Why the whole snapshot was refused, if it was.
     pub refused: Option<String>,
 }
 
@@ -63,7 +63,7 @@ pub(super) fn refused_ack(entry: &IndexEntry, reason: &str) -> Ack {
     Ack { name, digest, state: AckState::Refused, reason, versions: Vec::new(), signed: None }
 }
 
-/// One line for each deployment that changed, with what its callers will notice.
+/// Logs a changed deployment, with the batching that its callers will notice.
 pub(super) fn log(ack: &Ack) {
     let (deployment, digest) = (&ack.name, &ack.digest);
     match ack.state {
@@ -79,7 +79,7 @@ pub(super) fn log(ack: &Ack) {
     }
 }
 
-/// One line for a `whole` snapshot, and a warning where unsigned deployments serve.
+/// Logs a `whole` snapshot, and warns if unsigned deployments serve.
 pub(super) fn log_applied(applied: &Applied, whole: bool) {
     let count = |state| applied.deployments.iter().filter(|deployment| deployment.state == state).count();
     let (serving, refused, warm) = (count(State::Applied), count(State::Refused), count(State::Warm));

@@ -1,5 +1,5 @@
-//! Verifies what serves against the current trust policy. An expired release keeps serving; a revoked one is replaced by a warm
-//! deployment that is still valid, or by nothing.
+//! Verifies serving deployments against the current trust policy. An expired release keeps serving; a revoked one is replaced by
+//! a warm deployment that is still valid, or is only removed.
 
 use super::ack::{log, refused_ack};
 use super::{Changing, Loader};
@@ -10,8 +10,8 @@ use flyball_signing::Refused;
 use std::sync::Arc;
 
 impl<M: Send + Sync + 'static> Loader<M> {
-    /// Takes what was revoked out of service. What would be refused for another reason goes on, as the last good state. Both are
-    /// listed as refused. Does not wait for a load that is under way.
+    /// Withdraws revoked deployments. One that would be refused for another reason keeps serving as the last good state. Both
+    /// are listed as refused. Does not wait for a load in progress.
     pub fn recheck(&self) {
         let held = self.hold();
         let index = self.asked_for.load_full();
@@ -26,7 +26,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
                 (Err(refused), _) if refused.revokes() => {
                     self.withdraw(&held, serving, generation, &reason(&refused));
                 }
-                // Something newer was refused; that stays listed.
+                // A newer document was refused, which stays listed.
                 (_, None) => {}
                 (Ok(()), Some(_)) => self.warm().served(&serving.name),
                 (Err(refused), Some(entry)) => {
@@ -39,7 +39,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
         self.publish(&held, None, None);
     }
 
-    /// A deployment that goes on because its successor was refused must not be revoked itself.
+    /// Withdraws a deployment that would keep serving because its successor was refused, if it is revoked.
     pub(super) fn withdraw_revoked(&self, held: &Changing<'_>, name: &str, generation: u64) {
         let routes = self.plane.routes.load_full();
         let Some(serving) = routes.get(name) else { return };
@@ -60,16 +60,10 @@ impl<M: Send + Sync + 'static> Loader<M> {
         let warm = self.warm().take_all(name);
         let (mut good, bad): (Vec<_>, Vec<_>) = warm.into_iter().partition(|warm| self.verify(warm).is_ok());
         let instead = (!good.is_empty()).then(|| good.remove(0));
-        // The oldest goes in first, so that the last that served is the first again.
+        // The oldest first, so that the last that served becomes the first again.
         good.into_iter().rev().for_each(|warm| self.replace(warm));
         let serves_now = instead.as_ref().map(|instead| instead.route.clone());
-        tracing::error!(
-            deployment = name,
-            version,
-            reason,
-            serves_now,
-            "a revoked deployment was taken out of service"
-        );
+        tracing::error!(deployment = name, version, reason, serves_now, "a revoked deployment was withdrawn");
         let entry = IndexEntry { name: name.clone(), digest: revoked.digest };
         self.warm().refuse(&entry, generation, reason);
         let gone = self.change(held, |routes| match instead {

@@ -1,15 +1,15 @@
-//! Loading while the server leaves, and in which order. Needs ONNX Runtime, found by `ORT_DYLIB_PATH`; no model is run.
+//! The order of loads, and loading while the server leaves. Needs ONNX Runtime, found by `ORT_DYLIB_PATH`; runs no model.
 
 mod corpus;
 
 use super::*;
-use crate::testing::{Unmeasured, deployment};
-use flyball_core::{Clock, Digest, RequestLimits, WallClock};
+use flyball_core::{Clock, Digest, WallClock};
 use flyball_engine::MemoryBudget;
-use flyball_plane::{Lanes, PlaneLimits, PlaneServices};
+use flyball_plane::testing::{Made, Unmeasured, limits};
+use flyball_plane::{Lanes, PlaneServices};
 use std::cell::Cell;
 
-/// Two versions whose files are not there: whatever is read of them is refused.
+/// Two versions whose files are missing, so that loading them is refused.
 fn document(name: &str) -> String {
     let version = |version: &str| {
         let digest = format!("sha256:{}", "0".repeat(64));
@@ -30,21 +30,18 @@ fn bundle(names: &[&str]) -> Bundle {
     Bundle::from_memory(parts.as_bytes()).unwrap()
 }
 
+fn deployment(name: &str, digest: Digest) -> Arc<Deployment<()>> {
+    Arc::new(Made::usual().deployment(name, digest))
+}
+
 fn loader() -> Loader<()> {
     loader_by(TrustGate::open())
 }
 
 fn loader_by(gate: TrustGate) -> Loader<()> {
-    let limits = PlaneLimits {
-        request: RequestLimits::for_body(1 << 20),
-        in_flight_max: 1,
-        inline_run_max: Duration::from_secs(1),
-        answer_bytes_max: 64 << 20,
-        memory: MemoryBudget::UNLIMITED,
-    };
     let clock = Clock::system();
     let services = PlaneServices::in_memory(clock.clone(), WallClock::system());
-    let (plane, _inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits, clock, services);
+    let (plane, _inboxes) = Plane::new(Lanes { sockets: 1, compute: 1 }, limits(), clock, services);
     let runtime = Runtime::open(&flyball_engine::beside_executable().unwrap()).unwrap();
     let engine = Engine { runtime, hosts: ModelHosts::in_this_process(), memory: MemoryBudget::UNLIMITED };
     Loader::new(engine, plane, Arc::new(Unmeasured), Arc::new(gate), 1).unwrap()
@@ -72,13 +69,13 @@ fn what_is_warm_serves_again_and_what_is_not_named_is_gone_before_anything_is_lo
     }
     loader.replace(deployment("fraud", before));
     let serving = |name| loader.plane.routes.load().get(name).map(|serving| serving.digest);
-    let (loading, told) = (Cell::new(None), Cell::new(false));
+    let (loading, published) = (Cell::new(None), Cell::new(false));
     let look = || {
-        // Asked before each deployment and each version of it: once `big` is under way.
+        // Called before each deployment and each version: also while `big` is being loaded.
         if loader.plane.routes.load().not_ready("big").is_some() {
             loading.set(Some((serving("fraud"), serving("retired"))));
             let applied = loader.applied();
-            told.set(
+            published.set(
                 applied
                     .deployments
                     .iter()
@@ -89,7 +86,7 @@ fn what_is_warm_serves_again_and_what_is_not_named_is_gone_before_anything_is_lo
     };
     let acks = loader.apply(&bundle, &look).acks;
     assert_eq!(loading.get(), Some((Some(before), None)));
-    assert!(told.get(), "whoever asks is told before the load ends");
+    assert!(published.get(), "the status is published before the load ends");
     let states: Vec<_> = acks.iter().map(|ack| (ack.name.as_str(), ack.state)).collect();
     let expected = [("retired", AckState::Removed), ("fraud", AckState::Applied), ("big", AckState::Refused)];
     assert_eq!(states, expected);
@@ -99,7 +96,7 @@ fn what_is_warm_serves_again_and_what_is_not_named_is_gone_before_anything_is_lo
 fn what_serves_is_verified_anew_while_something_is_being_loaded() {
     let (loader, bundle) = (loader(), bundle(&["m"]));
     let verified = Cell::new(0);
-    // Asked in the middle of the load, on its own thread: whoever waited for the load would wait for ever.
+    // Called during the load, on its own thread: waiting for the load would be a deadlock.
     let look = || {
         loader.recheck();
         verified.set(verified.get() + 1);

@@ -1,4 +1,4 @@
-//! One version of a deployment: its files verified, its model probed and loaded.
+//! Loads one version of a deployment: verifies its files, then probes and loads the model.
 
 use super::Loader;
 use flyball_core::{Digest, snapshot};
@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-/// How many models' conduct is remembered.
+/// Maximum models whose conduct is kept.
 const CONDUCTS_MAX: usize = 1024;
 
 impl<M: Send + Sync + 'static> Loader<M> {
@@ -37,11 +37,6 @@ impl<M: Send + Sync + 'static> Loader<M> {
         let parts = ModelParts {
             name: document.name.as_str().into(),
             version: version.version.as_str().into(),
-            signature: loaded.signature,
-            batching: loaded.batching,
-            latency: loaded.latency,
-            row_elements: loaded.row_elements,
-            runners: loaded.runners,
             hosted: self.hosted(version, base, terms.run_max),
             labels: labels(document),
             meter: self.meters.model(&document.name, &version.version),
@@ -49,10 +44,10 @@ impl<M: Send + Sync + 'static> Loader<M> {
             gate: Arc::clone(gate),
             conduct,
         };
-        Ok((Model::new(parts, lanes), loaded.surveyor))
+        Ok(Model::new(parts, loaded, lanes))
     }
 
-    /// Where the model runs once a run of it could not be stopped. Nothing is started before that.
+    /// The model in a model host, for after a run that could not be stopped. Starts nothing before that.
     fn hosted(&self, version: &snapshot::Version, base: &Path, run_max: Duration) -> Option<HostedModel> {
         let (wanted, base, memory) = (version.artifact.clone(), base.to_owned(), self.engine.memory);
         let read = Arc::new(move || Artifact::read(&wanted, &base, memory));
@@ -60,7 +55,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
         HostedModel::new(&engine.hosts, &engine.runtime, read, run_max, memory.bytes_max)
     }
 
-    /// How a model behaved so far.
+    /// The conduct of a model so far.
     fn conduct(&self, model: Digest, unpredictable: bool) -> Arc<Conduct> {
         let mut conducts = self.conducts.lock().unwrap_or_else(PoisonError::into_inner);
         conducts.retain(|_, conduct| conduct.moved() || Arc::strong_count(conduct) > 1);
@@ -71,7 +66,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
     }
 }
 
-/// The deployment's terms, for a model that may run this many rows at once.
+/// The deployment's terms, for a model with this maximum batch size.
 fn terms(document: &snapshot::Deployment, rows_max: usize) -> Terms {
     let ms = |ms: u32| Duration::from_millis(u64::from(ms));
     let limits = &document.limits;

@@ -38,13 +38,13 @@ pub(super) fn read<T: DeserializeOwned>(
     from: &mut impl Read,
     payload_bytes_max: u64,
 ) -> Result<Option<(T, Vec<u8>)>, FrameError> {
-    let mut prefix = [0; PREFIX_BYTES];
-    if !read_prefix(from, &mut prefix)? {
+    let prefix = read_up_to(from, PREFIX_BYTES as u64)?;
+    if prefix.is_empty() {
         return Ok(None);
     }
-    let (header, payload) = prefix.split_at(4);
-    let header_bytes = u32::from_le_bytes(header.try_into().expect("four bytes"));
-    let payload_bytes = u64::from_le_bytes(payload.try_into().expect("eight bytes"));
+    let (header, payload) = prefix.split_first_chunk().ok_or_else(cut_off)?;
+    let header_bytes = u32::from_le_bytes(*header);
+    let payload_bytes = u64::from_le_bytes(payload.try_into().map_err(|_| cut_off())?);
     if header_bytes > HEADER_BYTES_MAX || payload_bytes > payload_bytes_max {
         let text = format!(
             "a frame of {header_bytes} and {payload_bytes} bytes; {HEADER_BYTES_MAX} and {payload_bytes_max} are allowed"
@@ -57,26 +57,19 @@ pub(super) fn read<T: DeserializeOwned>(
     Ok(Some((message, read_exactly(from, payload_bytes)?)))
 }
 
-/// False if the stream ends before the first byte.
-fn read_prefix(from: &mut impl Read, prefix: &mut [u8; PREFIX_BYTES]) -> io::Result<bool> {
-    let mut filled = 0;
-    while filled < PREFIX_BYTES {
-        match from.read(&mut prefix[filled..]) {
-            Ok(0) if filled == 0 => return Ok(false),
-            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-            Ok(bytes) => filled += bytes,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(true)
+fn read_exactly(from: &mut impl Read, bytes: u64) -> io::Result<Vec<u8>> {
+    read_up_to(from, bytes).and_then(|all| if all.len() as u64 == bytes { Ok(all) } else { Err(cut_off()) })
 }
 
 /// Grows with the data received, not with the announced length.
-fn read_exactly(from: &mut impl Read, bytes: u64) -> io::Result<Vec<u8>> {
+fn read_up_to(from: &mut impl Read, bytes: u64) -> io::Result<Vec<u8>> {
     let mut all = Vec::new();
     from.take(bytes).read_to_end(&mut all)?;
-    if all.len() as u64 == bytes { Ok(all) } else { Err(ErrorKind::UnexpectedEof.into()) }
+    Ok(all)
+}
+
+fn cut_off() -> io::Error {
+    ErrorKind::UnexpectedEof.into()
 }
 
 #[cfg(test)]

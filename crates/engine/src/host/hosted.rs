@@ -6,7 +6,7 @@
 use super::message::{Answer, Ask, ModelParts, TensorPart, tensors};
 use super::process::{Host, HostError, Process, WaitLimit};
 use super::{HostCommand, ModelHosts};
-use crate::{Artifact, Refusal, RunError, Runtime};
+use crate::{Artifact, Refusal, Run, RunError, Runtime, StopRun};
 use flyball_core::Tensor;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -67,16 +67,26 @@ impl HostedModel {
         Some(HostedModel { starting, state: State::Absent, requests: Vec::new(), run_max, stop })
     }
 
-    pub fn clear(&mut self) {
+    fn start(&mut self) {
+        let (done, ready) = sync_channel(1);
+        let starting = self.starting.clone();
+        let begin = move || drop(done.send(starting.start()));
+        let thread = std::thread::Builder::new().name("model-host".to_owned()).spawn(begin);
+        self.state = if thread.is_ok() { State::Preparing(ready) } else { State::Absent };
+    }
+}
+
+impl Run for HostedModel {
+    fn clear(&mut self) {
         self.requests.clear();
     }
 
     /// Tensors are views of a request's body, so this copies nothing.
-    pub fn add(&mut self, inputs: &[Tensor]) {
+    fn add(&mut self, inputs: &[Tensor]) {
         self.requests.push(inputs.to_vec());
     }
 
-    pub fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError> {
+    fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError> {
         outputs.clear();
         self.prepare()?;
         let State::Ready(mut host) = std::mem::replace(&mut self.state, State::Absent) else {
@@ -105,9 +115,8 @@ impl HostedModel {
             Ok((Answer::OutOfMemory, _)) => {
                 self.state = State::Ready(host);
                 let bytes = self.starting.memory_bytes_max;
-                Err(RunError::Failed(format!(
-                    "it needs more memory than its model host may have ({bytes} bytes)"
-                )))
+                let text = format!("it needs more memory than its model host may have ({bytes} bytes)");
+                Err(RunError::Failed(text))
             }
             other => {
                 drop(host);
@@ -122,14 +131,13 @@ impl HostedModel {
         }
     }
 
-    /// A handle that stops this model's runs from other threads.
-    pub fn stopper(&self) -> Arc<dyn Fn() + Send + Sync> {
+    fn stopper(&self) -> StopRun {
         let stop = Arc::clone(&self.stop);
         Arc::new(move || stop.stop())
     }
 
     /// Waits until its host is ready. The start is bounded in time.
-    pub fn prepare(&mut self) -> Result<(), RunError> {
+    fn prepare(&mut self) -> Result<(), RunError> {
         if matches!(self.state, State::Absent) {
             self.start();
         }
@@ -139,14 +147,6 @@ impl HostedModel {
             self.state = State::Ready(ready.map_err(|why| not_ready(&why))?);
         }
         if matches!(self.state, State::Ready(_)) { Ok(()) } else { Err(not_ready("cannot start a thread")) }
-    }
-
-    fn start(&mut self) {
-        let (done, ready) = sync_channel(1);
-        let starting = self.starting.clone();
-        let begin = move || drop(done.send(starting.start()));
-        let thread = std::thread::Builder::new().name("model-host".to_owned()).spawn(begin);
-        self.state = if thread.is_ok() { State::Preparing(ready) } else { State::Absent };
     }
 }
 

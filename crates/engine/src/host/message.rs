@@ -4,7 +4,7 @@
 //! every tensor that of its shape.
 
 use super::Proof;
-use crate::{Artifact, GraphLevel, ScanFacts, SessionOptions};
+use crate::{Artifact, ScanFacts, SessionOptions};
 use bytes::Bytes;
 use flyball_core::{DataType, Digest, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub(super) enum Ask {
     /// The first frame. It has no response: errors come with the next one.
     Open { build: String, ort_path: PathBuf },
     /// Creates a session and probes it.
-    Prove { model: ModelParts, rows_max: usize, session: SessionParts, memory_bytes_max: u64 },
+    Prove { model: ModelParts, rows_max: usize, session: SessionOptions, memory_bytes_max: u64 },
     /// Creates a session for later runs.
     Load { model: ModelParts, memory_bytes_max: u64 },
     /// Runs the loaded model once on the rows of these requests.
@@ -45,25 +45,6 @@ pub(super) struct ModelParts {
     digest: Digest,
     model_bytes: usize,
     external_data: Vec<(String, usize)>,
-}
-
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SessionParts {
-    graph: GraphLevel,
-    weights_as_given: bool,
-}
-
-impl From<&SessionOptions> for SessionParts {
-    fn from(options: &SessionOptions) -> SessionParts {
-        SessionParts { graph: options.graph, weights_as_given: options.weights_as_given }
-    }
-}
-
-impl SessionParts {
-    pub(super) fn options(self) -> SessionOptions {
-        SessionOptions { graph: self.graph, profile: None, weights_as_given: self.weights_as_given }
-    }
 }
 
 impl ModelParts {

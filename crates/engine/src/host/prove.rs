@@ -4,17 +4,17 @@
 //! input ends here, too.
 
 use super::HostCommand;
-use super::message::{Answer, Ask, ModelParts, SessionParts};
+use super::message::{Answer, Ask, ModelParts};
 use super::process::{Host, HostError, WaitLimit, wall_max};
 use crate::latency::LatencyPoint;
 use crate::load::{Probed, sizes};
-use crate::reference_rows::join;
-use crate::{Artifact, Batching, GraphLevel, MemoryBudget, Refusal, Runtime, SessionOptions, Signature};
-use flyball_core::{Digest, TensorSpec};
+use crate::reference_rows::{ReferenceRows, join};
+use crate::{Artifact, Batching, MemoryBudget, Refusal, Run, Runtime, SessionOptions, Signature};
+use flyball_core::Digest;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Limits of loading and probing one model in its own host.
@@ -36,13 +36,11 @@ impl Default for ProbeLimits {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Proof {
-    inputs: Vec<TensorSpec>,
-    outputs: Vec<TensorSpec>,
-    rows_max: usize,
-    reason: Option<String>,
-    points: Vec<LatencyPoint>,
+    signature: Signature,
+    pub(crate) batching: Batching,
+    pub(crate) points: Vec<LatencyPoint>,
     /// The sample rows that it runs on: the length of their free axes, and their number.
-    rows: Option<(i64, usize)>,
+    pub(crate) rows: Option<(i64, usize)>,
 }
 
 impl Proof {
@@ -55,40 +53,21 @@ impl Proof {
     ) -> Result<Proof, Refusal> {
         let Probed { mut prober, witnesses, batching, points } =
             runtime.probe(artifact, rows_max, options)?;
-        let signature = Arc::clone(prober.signature());
         if let Some(witnesses) = &witnesses {
             // The same batches that the server times later: a run that ends here ends there.
             for rows in sizes(batching.rows_max) {
-                join(&mut prober, &witnesses.sample_rows().batch(rows));
+                join(&mut prober, &witnesses.sample_rows.batch(rows));
                 let _ = prober.run(&mut Vec::new());
             }
         }
-        Ok(Proof {
-            inputs: signature.inputs.clone(),
-            outputs: signature.outputs.clone(),
-            rows_max: batching.rows_max,
-            reason: batching.reason,
-            points,
-            rows: witnesses
-                .map(|witnesses| (witnesses.sample_rows().length(), witnesses.sample_rows().count())),
-        })
-    }
-
-    pub(crate) fn batching(&self) -> Batching {
-        Batching { rows_max: self.rows_max, reason: self.reason.clone() }
-    }
-
-    pub(crate) fn points(&self) -> Vec<LatencyPoint> {
-        self.points.clone()
-    }
-
-    pub(crate) fn rows(&self) -> Option<(i64, usize)> {
-        self.rows
+        let rows =
+            witnesses.map(|ReferenceRows { sample_rows, .. }| (sample_rows.length, sample_rows.count()));
+        Ok(Proof { signature: Signature::clone(&prober.signature), batching, points, rows })
     }
 
     /// Checks that a session of the same bytes has the same signature.
     pub(crate) fn fits(&self, signature: &Signature) -> Result<(), Refusal> {
-        if self.inputs == signature.inputs && self.outputs == signature.outputs {
+        if self.signature == *signature {
             return Ok(());
         }
         Err(Refusal::Host("its inputs and outputs differ from those in its model host".to_owned()))
@@ -100,8 +79,7 @@ impl Proof {
 pub(super) struct Proven {
     files: Vec<Digest>,
     rows_max: usize,
-    graph: GraphLevel,
-    weights_as_given: bool,
+    session: SessionOptions,
 }
 
 type Proofs = Mutex<VecDeque<(Proven, Arc<Proof>)>>;
@@ -139,13 +117,17 @@ impl ModelHosts {
     /// Starts a host ahead of time. If that fails, the first load reports it.
     pub fn prepare(&self, ort_path: &std::path::Path) {
         if let Some(command) = &self.command {
-            *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Host::start(command, ort_path).ok();
+            *self.idle() = Host::start(command, ort_path).ok();
         }
     }
 
     /// Stops the idle host: nothing is to be loaded for now.
     pub fn rest(&self) {
-        drop(self.idle.lock().unwrap_or_else(PoisonError::into_inner).take());
+        drop(self.idle().take());
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Option<Host>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Probes a model in a host; rejects it at a limit. Reuses an earlier proof.
@@ -163,19 +145,18 @@ impl ModelHosts {
                 .chain(artifact.external_data.iter().map(|(_, bytes)| Digest::of(bytes)))
                 .collect(),
             rows_max: ask.rows_max,
-            graph: ask.session.graph,
-            weights_as_given: ask.session.weights_as_given,
+            session: ask.session.clone(),
         };
         if let Some(proof) = self.known(&proven) {
             return Ok(proof);
         }
-        let waiting = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let waiting = self.idle().take();
         let host = waiting.map_or_else(|| Host::start(command, runtime.path()), Ok);
         let (host, proof) = self.prove_in(host.map_err(Refusal::of_host)?, artifact, ask)?;
-        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(host);
+        *self.idle() = Some(host);
         let proof = Arc::new(proof);
         // One that ran out of time has fewer findings than possible: probe again.
-        if !proof.reason.as_deref().is_some_and(crate::probe::ran_out_of_time) {
+        if !proof.batching.reason.as_deref().is_some_and(crate::probe::ran_out_of_time) {
             self.keep(proven, &proof);
         }
         Ok(proof)
@@ -191,14 +172,14 @@ impl ModelHosts {
         let least = MEMORY_BYTES_LEAST.saturating_add(artifact.size_bytes().saturating_mul(3));
         let memory_bytes_max = self.limits.memory_bytes_max.unwrap_or_else(|| left.max(least));
         let (model, payload) = ModelParts::of(artifact);
-        let session = SessionParts::from(ask.session);
-        let wanted = Ask::Prove { model, rows_max: ask.rows_max, session, memory_bytes_max };
+        let (rows_max, session) = (ask.rows_max, ask.session.clone());
+        let wanted = Ask::Prove { model, rows_max, session, memory_bytes_max };
         let patience = WaitLimit::cpu(self.limits.cpu_max, ask.leaving);
         match host.ask(&wanted, &payload, &patience) {
             Ok((Answer::Proven(proof), _)) => Ok((host, *proof)),
             Ok((Answer::Refused { reason }, _)) => {
                 // The host works: the model does not.
-                *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = Some(host);
+                *self.idle() = Some(host);
                 Err(Refusal::Host(reason))
             }
             Ok((Answer::OutOfMemory, _)) => Err(match self.limits.memory_bytes_max {

@@ -8,7 +8,7 @@ use super::process::BUILD;
 use super::prove::Proof;
 use crate::refusal::out_of_memory;
 use crate::runner::LogLevel;
-use crate::{Artifact, Runner, Runtime, SessionOptions, give_back};
+use crate::{Artifact, Run, Runner, Runtime, SessionOptions, give_back, memory};
 use flyball_core::Tensor;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -100,14 +100,13 @@ impl Served {
             }
             Ask::Prove { model, rows_max, session, memory_bytes_max } => {
                 let proven = self.model(model, payload, memory_bytes_max).and_then(|(runtime, artifact)| {
-                    Proof::find(&runtime, &artifact, rows_max, &session.options())
-                        .map_err(|why| why.to_string())
+                    Proof::find(&runtime, &artifact, rows_max, &session).map_err(|why| why.to_string())
                 });
                 give_back();
                 proven.map(|proof| {
                     // A lack of memory is no reason to serve it one row at a time.
-                    let short = proof.rows().is_none()
-                        && proof.batching().reason.is_some_and(|why| out_of_memory(&why));
+                    let reason = proof.batching.reason.as_deref();
+                    let short = proof.rows.is_none() && reason.is_some_and(out_of_memory);
                     (if short { Answer::OutOfMemory } else { Answer::Proven(Box::new(proof)) }, Vec::new())
                 })
             }
@@ -157,13 +156,7 @@ impl Served {
 /// Limits memory to this many bytes beyond the current use. Larger allocations fail.
 fn limit_memory(bytes_max: u64) {
     let limit = getrlimit(Resource::Data);
-    let current = Some(data_bytes().saturating_add(bytes_max));
+    // Private writable memory, as `RLIMIT_DATA` counts it.
+    let current = Some(memory::statm_bytes(5).saturating_add(bytes_max));
     let _ = setrlimit(Resource::Data, Rlimit { current: current.min(limit.maximum.or(current)), ..limit });
-}
-
-/// Private writable memory, as `RLIMIT_DATA` counts it.
-fn data_bytes() -> u64 {
-    let pages = |text: String| text.split(' ').nth(5)?.parse::<u64>().ok();
-    let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(pages).unwrap_or(0);
-    pages * rustix::param::page_size() as u64
 }

@@ -5,7 +5,7 @@
 use super::process::{Host, WaitLimit};
 use super::{HostCommand, HostedModel, ModelHosts, ProbeLimits, Proof, ProofRequest};
 use crate::runner::tests::{artifact, onnx, runtime};
-use crate::{Artifact, MemoryBudget, Refusal, RunError, ScanFacts, SessionOptions};
+use crate::{Artifact, MemoryBudget, Refusal, Run, RunError, ScanFacts, SessionOptions};
 use flyball_core::{DataType, Digest, Tensor, TensorData};
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,9 +59,9 @@ fn a_host_finds_what_this_process_would_find_and_is_not_asked_twice() {
         let artifact = artifact(model);
         let here = Proof::find(&runtime(), &artifact, 8, &SessionOptions::default()).unwrap();
         let there = prove_in(&hosts, &artifact).unwrap();
-        assert_eq!(there.batching(), here.batching());
-        assert_eq!(there.rows().map(|(length, _)| length), here.rows().map(|(length, _)| length));
-        assert!(there.fits(crate::runner::tests::runner(artifact.model.clone()).signature()).is_ok());
+        assert_eq!(there.batching, here.batching);
+        assert_eq!(there.rows.map(|(length, _)| length), here.rows.map(|(length, _)| length));
+        assert!(there.fits(&crate::runner::tests::runner(artifact.model.clone()).signature).is_ok());
         hosts.rest();
         let again =
             ModelHosts { command: Some(shell("exit 1")), ..hosts.within_limits(ProbeLimits::default()) };
@@ -143,7 +143,7 @@ fn a_server_that_leaves_does_not_wait_for_a_proof() {
 fn a_host_ends_with_its_parent_also_inside_a_run_without_an_end() {
     let mut host = Host::start(&command(), runtime().path()).unwrap();
     let (model, payload) = super::message::ModelParts::of(Box::leak(Box::new(artifact(onnx::endless()))));
-    let session = super::message::SessionParts::from(&SessionOptions::default());
+    let session = SessionOptions::default();
     let ask = super::message::Ask::Prove { model, rows_max: 8, session, memory_bytes_max: 512 << 20 };
     host.send(&ask, &payload, &WaitLimit::wall(Duration::from_secs(60))).unwrap();
     // As if this process had ended: the kernel closes its sockets.

@@ -9,7 +9,7 @@ fn probed(model: Vec<u8>, rows_max: usize) -> (i64, Batching) {
     let witnesses = ReferenceRows::find(&mut runner).unwrap();
     let (batching, points) = probe(&witnesses, &mut runner, rows_max);
     assert!(points.iter().all(|point| point.rows <= batching.rows_max), "{points:?}");
-    (witnesses.sample_rows().length(), batching)
+    (witnesses.sample_rows.length, batching)
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 pub(crate) mod onnx;
 
-use super::{LogLevel, RunError, Runner, used_again};
+use super::{LogLevel, Run, RunError, Runner, used_again};
 use crate::{Artifact, MemoryBudget, Runtime, ScanFacts, ScanLimits, beside_executable};
 use bytes::Bytes;
 use flyball_core::{DataType, Digest, Tensor, TensorData};
@@ -144,7 +144,7 @@ fn outputs_that_are_kept_do_not_change_when_the_model_runs_again() {
 #[test]
 fn a_run_that_would_never_end_is_stopped_from_another_thread_and_the_next_one_runs() {
     let mut runner = runner(onnx::looped());
-    let stopper = runner.stopper();
+    let stop = runner.stopper();
     let run = |runner: &mut Runner, trips: i64| {
         let trips = Bytes::from(trips.to_le_bytes().to_vec());
         runner.clear();
@@ -156,7 +156,7 @@ fn a_run_that_would_never_end_is_stopped_from_another_thread_and_the_next_one_ru
         let endless = scope.spawn(|| run(&mut runner, i64::MAX));
         // A stop before the run starts is ignored, so it is repeated until the run has ended.
         while !endless.is_finished() {
-            stopper.stop();
+            stop();
             std::thread::yield_now();
         }
         endless.join().unwrap()

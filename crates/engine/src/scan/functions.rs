@@ -74,12 +74,8 @@ impl<'b> Expansion<'b> {
     }
 
     pub(super) fn of(&mut self, body: &Body, chain: u64) -> Result<(u64, u64), ScanError> {
-        over(
-            "functions that call one another in a row",
-            chain,
-            CHAIN_MAX,
-            "export the model without functions",
-        )?;
+        let advice = "export the model without functions";
+        over("functions that call one another in a row", chain, CHAIN_MAX, advice)?;
         let (mut nodes, mut depth) = (body.nodes, body.depth);
         for &(called, at) in &body.calls {
             let (more, deeper) = match self.written[called] {

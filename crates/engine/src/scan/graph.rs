@@ -5,7 +5,7 @@
 use super::functions::Body;
 use super::refusal::{At, Finding, ScanError};
 use super::values::{self, NodeTensors, Values};
-use super::wire::{Once, Piece, Value};
+use super::wire::{Piece, Value, set_once};
 use super::{DEPTH_ADVICE, Scan, over};
 
 /// The domains of ONNX Runtime's CPU provider. A model's own functions may have any domain.
@@ -63,12 +63,8 @@ impl<'a> Scan<'a> {
 
     fn initialiser(&mut self) -> Result<(), ScanError> {
         self.facts.initialisers += 1;
-        over(
-            "initialisers",
-            self.facts.initialisers,
-            self.limits.initialisers_max,
-            "join the weights of the model",
-        )
+        let most = self.limits.initialisers_max;
+        over("initialisers", self.facts.initialisers, most, "join the weights of the model")
     }
 
     pub(super) fn node(
@@ -87,27 +83,16 @@ impl<'a> Scan<'a> {
     }
 
     fn look(&mut self, piece: Piece<'a>, inside: &mut GraphContext<'a>) -> Result<(), ScanError> {
-        let (mut op, mut of, mut overload) = ("", "", "");
-        let (mut op_once, mut of_once, mut overload_once) =
-            (Once::default(), Once::default(), Once::default());
+        let (mut op, mut of, mut overload) = (None, None, None);
         let (mut attributes, mut ends) = (0u64, NodeTensors::default());
         let mut has_graphs = false;
         for field in piece.fields() {
             match field? {
                 (1, value) => ends.inputs.push(value.piece()?.bytes),
                 (2, value) => ends.outputs.push(value.piece()?.bytes),
-                (4, value) => {
-                    op_once.take("the operator")?;
-                    op = value.piece()?.text()?;
-                }
-                (7, value) => {
-                    of_once.take("the domain")?;
-                    of = domain(value.piece()?.text()?);
-                }
-                (8, value) => {
-                    overload_once.take("the overload")?;
-                    overload = value.piece()?.text()?;
-                }
+                (4, value) => set_once(&mut op, value.piece()?.text()?, "the operator")?,
+                (7, value) => set_once(&mut of, domain(value.piece()?.text()?), "the domain")?,
+                (8, value) => set_once(&mut overload, value.piece()?.text()?, "the overload")?,
                 (5, value) => {
                     attributes += 1;
                     over("attributes of a node", attributes, ATTRIBUTES_MAX, "export the model again")?;
@@ -118,6 +103,7 @@ impl<'a> Scan<'a> {
                 _ => {}
             }
         }
+        let [op, of, overload] = [op, of, overload].map(Option::unwrap_or_default);
         if let Some(&called) = self.functions.get(&(of, op, overload)) {
             inside.body.calls.push((called, inside.depth));
             inside.values.pass_unknown(&ends);
@@ -164,15 +150,15 @@ impl<'a> Scan<'a> {
         piece: Piece<'a>,
         inside: &mut GraphContext<'a>,
     ) -> Result<(), ScanError> {
-        let mut once: [Once; 4] = Default::default();
+        let mut once = [None; 4];
         let mut plain_bytes = 0u64;
         for field in piece.fields() {
             let (number, value) = field?;
             match number {
-                5 => once[0].take("the tensor")?,
-                6 => once[1].take("the graph")?,
-                22 => once[2].take("the sparse tensor")?,
-                14 => once[3].take("the type")?,
+                5 => set_once(&mut once[0], (), "the tensor")?,
+                6 => set_once(&mut once[1], (), "the graph")?,
+                22 => set_once(&mut once[2], (), "the sparse tensor")?,
+                14 => set_once(&mut once[3], (), "the type")?,
                 _ => {}
             }
             match number {

@@ -1,7 +1,7 @@
 //! A tensor of weights: its declared size, and its location in an external file. Skips its elements.
 
 use super::refusal::{At, Finding, ScanError};
-use super::wire::{Fields, Once, Piece, Value};
+use super::wire::{Fields, Piece, Value, set_once};
 use super::{Scan, over};
 
 /// The name of the limit on all weights.
@@ -29,19 +29,16 @@ impl<'a> Scan<'a> {
     }
 
     pub(super) fn sparse_tensor(&mut self, piece: Piece<'a>) -> Result<(), ScanError> {
-        let (mut values, mut indices) = (Once::default(), Once::default());
+        let mut once = [None; 2];
         for field in piece.fields() {
-            match field? {
-                (1, value) => {
-                    values.take("the values")?;
-                    self.tensor(value.piece()?).at(|| "the values of a sparse tensor".to_owned())?;
-                }
-                (2, value) => {
-                    indices.take("the indices")?;
-                    self.tensor(value.piece()?).at(|| "the indices of a sparse tensor".to_owned())?;
-                }
-                _ => {}
-            }
+            let (number, value) = field?;
+            let (place, what) = match number {
+                1 => (0, "the values"),
+                2 => (1, "the indices"),
+                _ => continue,
+            };
+            set_once(&mut once[place], (), what)?;
+            self.tensor(value.piece()?).at(|| format!("{what} of a sparse tensor"))?;
         }
         Ok(())
     }
@@ -70,9 +67,7 @@ impl<'a> Scan<'a> {
                 "checksum" => continue,
                 other => return Err(Finding::ExternalDataKey(shortened(other)).into()),
             };
-            if found[place].replace(value).is_some() {
-                return Err(Finding::malformed(format!("the {key} of external data is given twice")));
-            }
+            set_once(&mut found[place], value, &format!("the {key} of external data"))?;
         }
         let [location, offset, length] = found;
         let name = location.unwrap_or_default();
@@ -97,12 +92,8 @@ impl<'a> Scan<'a> {
         let end = self.facts.external_data.entry(name.to_owned()).or_default();
         *end = (*end).max(offset.saturating_add(length));
         let files = self.facts.external_data.len() as u64;
-        over(
-            "files of external data",
-            files,
-            self.limits.external_files_max,
-            "save the weights in one file",
-        )?;
+        let most = self.limits.external_files_max;
+        over("files of external data", files, most, "save the weights in one file")?;
         Ok(length)
     }
 }
@@ -115,14 +106,9 @@ impl<'a> Tensor<'a> {
                 (2, value) => self.data_type = value.number()?,
                 (8, value) => self.name = Some(value.piece()?),
                 (13, value) => {
-                    let entry = entry(value.piece()?)?;
-                    self.entries.push(entry);
-                    over(
-                        "entries of external data",
-                        self.entries.len() as u64,
-                        16,
-                        "save the weights again",
-                    )?;
+                    self.entries.push(entry(value.piece()?)?);
+                    let entries = self.entries.len() as u64;
+                    over("entries of external data", entries, 16, "save the weights again")?;
                 }
                 (14, value) => match value.number()? {
                     0 => {}

@@ -129,16 +129,11 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// A field that may occur once. Readers merge a second one into the first, or take the last: a scan must not
-/// guess.
-#[derive(Default)]
-pub(super) struct Once(bool);
-
-impl Once {
-    pub(super) fn take(&mut self, what: &str) -> Result<(), ScanError> {
-        if std::mem::replace(&mut self.0, true) {
-            return Err(Finding::malformed(format!("{what} is given twice")));
-        }
-        Ok(())
+/// Sets a field that may occur once. Readers merge a second one into the first, or take the last: a scan must
+/// not guess.
+pub(super) fn set_once<T>(field: &mut Option<T>, value: T, what: &str) -> Result<(), ScanError> {
+    match field.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(Finding::malformed(format!("{what} is given twice"))),
     }
 }

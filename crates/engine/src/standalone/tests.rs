@@ -109,7 +109,7 @@ fn a_profile_has_the_runs_it_was_asked_for_and_ends_once() {
 #[test]
 fn a_measurement_that_would_never_end_is_stopped_from_another_thread() {
     let mut model = loaded(onnx::looped());
-    let stopper = model.stopper();
+    let stop = model.stopper();
     let endless = Tensor {
         name: "x".into(),
         datatype: DataType::Int64,
@@ -119,7 +119,7 @@ fn a_measurement_that_would_never_end_is_stopped_from_another_thread() {
     let stopped = std::thread::scope(|scope| {
         let running = scope.spawn(|| model.measure(vec![endless], 1, 0));
         while !running.is_finished() {
-            stopper.stop();
+            stop();
             std::thread::yield_now();
         }
         running.join().unwrap()

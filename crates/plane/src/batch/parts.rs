@@ -1,4 +1,4 @@
-//! Cutting a batch's outputs into each job's own, and answering with them.
+//! Splits a batch's outputs by job and answers the jobs.
 
 use super::{Place, Ran};
 use crate::Lane;
@@ -13,7 +13,7 @@ pub(super) fn reply<S: Sink>(
     ended: Nanos,
 ) {
     let mut outputs = lane.outputs.borrow_mut();
-    // A single job has them all, whatever their shape.
+    // A single job gets them all, whatever their shape.
     let uneven = outputs.iter().find(|output| output.shape.is_empty() || output.rows() != rows);
     if batch.len() > 1
         && let Some(output) = uneven
@@ -25,7 +25,7 @@ pub(super) fn reply<S: Sink>(
     let alone = batch.len() == 1;
     let mut first = 0;
     for mut job in batch.drain(..) {
-        // The inputs have been used: their vector takes the outputs back.
+        // Reuses the inputs' vector for the outputs.
         let mut part = std::mem::take(&mut job.inputs);
         part.clear();
         if alone {
@@ -37,7 +37,7 @@ pub(super) fn reply<S: Sink>(
         first += job.rows;
         lane.answer(job, Ok(Ran { outputs: part, began, ended, batch: place }));
     }
-    // Answers share the outputs' memory; what is kept here would hold it back from the next run.
+    // Answers share the outputs' memory; a reference kept here would prevent its reuse by the next run.
     outputs.clear();
 }
 

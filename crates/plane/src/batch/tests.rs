@@ -1,4 +1,4 @@
-//! The batcher against runners made for the test: what is batched must come back as if it had run alone.
+//! The batcher with fake runners: batched requests get the same results as alone.
 
 use crate::job::Job;
 use crate::schedule::Taken;
@@ -22,7 +22,7 @@ fn lane() -> Rc<Lane<Runs>> {
     lanes(1).swap_remove(0).0
 }
 
-/// An inbox that nobody sends to.
+/// An inbox without a sender.
 fn no_inbox() -> LaneInbox<()> {
     LaneInbox(tokio::sync::mpsc::channel(1).1)
 }
@@ -31,7 +31,7 @@ fn ask(deadline: Option<Nanos>) -> Demand {
     Demand { rows: 1, priority: Priority::Normal, deadline }
 }
 
-/// Runs all requests at once on a lane, and gives back each one's answer in order.
+/// Runs all requests at once on a lane, and returns their answers in order.
 fn answers(lane: &Rc<Lane<Runs>>, requests: &[(Arc<Model<()>>, Vec<u8>)]) -> Vec<Result<Vec<u8>, Fault>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let local = tokio::task::LocalSet::new();
@@ -165,21 +165,8 @@ fn jobs_past_their_deadline_and_jobs_nobody_waits_for_cost_no_run() {
     let queue = |deadline: Option<Nanos>| {
         let permit = admit(&lane, &model, ask(None)).unwrap();
         let (promise, waiting) = lane.slots.pair();
-        let job = Job {
-            model: Arc::clone(&model),
-            inputs: vec![column(&[1])],
-            rows: 1,
-            scale: 1,
-            priority: Priority::Normal,
-            deadline,
-            came: lane.now(),
-            cost_ns: 7,
-            booking: None,
-            moved: false,
-            alone: false,
-            permit,
-            promise,
-        };
+        let ticket = RunTicket::new(permit, Priority::Normal, deadline);
+        let job = Job::new(&model, vec![column(&[1])], ticket, promise, lane.now());
         assert!(lane.accept(job).unwrap());
         waiting
     };
@@ -194,7 +181,7 @@ fn jobs_past_their_deadline_and_jobs_nobody_waits_for_cost_no_run() {
     assert_eq!(lane.plane.load_ns(0), 0);
 }
 
-/// What a future has ready.
+/// The output of a future that is ready.
 fn futures_now<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(future)

@@ -1,4 +1,4 @@
-//! Classes by hand, and against a model of them that sorts everything.
+//! Classes by hand, and against a reference that sorts everything.
 
 use super::*;
 use proptest::prelude::*;
@@ -53,7 +53,7 @@ fn nothing_has_no_classes() {
 fn scores_are_written_as_c_writes_them() {
     let floats = [f32::NAN, f32::NEG_INFINITY, f32::INFINITY, 1e-7, 1_234_567.9, 0.007_812_5];
     let all = classes(&fp32(&[6], &floats), 6, false, &[]).unwrap();
-    // The last but three is a tie at the sixth decimal, which goes to the even one.
+    // The fourth from the end is a tie at the sixth decimal, rounded to even.
     let wanted = ["inf:2", "1234567.875000:4", "0.007812:5", "0.000000:3", "-inf:1", "nan:0"];
     assert_eq!(texts(&all), wanted);
     let bytes = [u64::MAX, 0].iter().flat_map(|number| number.to_le_bytes()).collect();

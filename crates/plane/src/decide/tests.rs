@@ -1,4 +1,4 @@
-//! Decisions against models made for the test: what they come to, and what becomes of each thing that can fail.
+//! Decisions with fake models: their outcomes, and the effect of each fault.
 
 mod answered;
 mod candidates;

@@ -1,7 +1,7 @@
-//! Fills a decision's windows from past events, before a server counts its own. Off the request path, and it waits.
+//! Fills a decision's windows from past events, before a server counts its own. Blocks; not on the request path.
 //!
-//! The events go the way of a request's: the same program reads the rows, the same windows count them. What it must not know:
-//! where the events come from.
+//! Events are processed like requests: the same program reads the rows, and the same windows count them. Must not know where
+//! the events come from.
 
 use super::compile;
 use crate::stages::features::window_event;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 
-/// Tries of one event in Redis: a backfill has time.
+/// Maximum attempts to write one event to Redis.
 const TRIES_MAX: usize = 5;
 
-/// Why a backfill ends.
+/// Why a backfill failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BackfillFault {
     #[error("{0}")]
@@ -26,11 +26,11 @@ pub enum BackfillFault {
     Unreachable(String),
 }
 
-/// What was counted.
+/// The counts of a backfill.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Filled {
     pub events: u64,
-    /// Rows whose key is missing in every window.
+    /// Rows without a key for any window.
     pub without_key: u64,
 }
 
@@ -39,7 +39,7 @@ pub struct Backfill {
     program: Program,
     windows: Vec<Option<Window>>,
     features: Arc<Features>,
-    /// Follows the events, so that windows take them as if they came when they happened.
+    /// Follows the events' times, so that windows count them as if they were current.
     wall: WallClock,
     runtime: Runtime,
     last_ms: Option<i64>,
@@ -47,7 +47,7 @@ pub struct Backfill {
 }
 
 impl Backfill {
-    /// `document` needs no model. `folder` is where the server keeps embedded windows; none: it has no such window.
+    /// `document` needs no model. `folder` is the server's folder of embedded windows; none if it has no such window.
     pub fn begin(
         decision: &str,
         document: &DecisionDocument,
@@ -60,7 +60,7 @@ impl Backfill {
         });
         if let Some(feature) = embedded {
             return Err(refused(format!(
-                "the window {} is kept by the server, and no folder is named",
+                "the window {} is kept by the server, and no folder is given",
                 feature.name
             )));
         }
@@ -89,7 +89,7 @@ impl Backfill {
         })
     }
 
-    /// Counts rows, each with the time of its event in milliseconds. Times ascend, from one call to the next too.
+    /// Counts rows, each with its event's time in milliseconds. Times must ascend, also from call to call.
     pub fn put(&mut self, times: &[i64], give: impl FnOnce(&mut RowReader<'_>)) -> Result<(), BackfillFault> {
         let mut rows = Rows::default();
         self.program.begin(&mut rows);
@@ -103,9 +103,7 @@ impl Backfill {
                 return Err(BackfillFault::Refused(text));
             }
             if self.last_ms.is_some_and(|last| at_ms < last) {
-                return Err(BackfillFault::Refused(
-                    "the events are not in the order of their times".to_owned(),
-                ));
+                return Err(BackfillFault::Refused("the events are not in time order".to_owned()));
             }
             self.last_ms = Some(at_ms);
         }
@@ -123,7 +121,7 @@ impl Backfill {
         })
     }
 
-    /// Writes what embedded windows have not written yet.
+    /// Flushes embedded windows.
     pub fn finish(self) -> Filled {
         let Backfill { windows, features, filled, .. } = self;
         drop(windows);
@@ -132,7 +130,7 @@ impl Backfill {
     }
 }
 
-/// Refuses events that a window may have counted already: none is counted twice.
+/// Refuses events that a window may have counted already.
 async fn check_uncounted(
     decision: &str,
     lane: &LaneFeatures,
@@ -170,7 +168,7 @@ async fn count(
         keyed = true;
         let mut windowed = lane.window(window, event, None).await;
         for _ in 1..TRIES_MAX {
-            // Nothing was sent: the store is down, or has too much to do. Whatever else failed may have been counted.
+            // Retry only what was not sent (store down or busy): after other failures the event may have been counted.
             if !matches!(windowed, Windowed::Failed { why: LookupError::Down | LookupError::Busy }) {
                 break;
             }

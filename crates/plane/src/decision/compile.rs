@@ -1,5 +1,5 @@
-//! From the `decision` of a deployment's document to what serves: read, verified against the models that were loaded, with
-//! its sources and windows opened. Whatever is wrong refuses the whole deployment.
+//! Compiles the `decision` of a deployment's document: reads it, checks it against the loaded models, and opens its sources
+//! and windows. Any error refuses the whole deployment.
 
 use super::Decision;
 use crate::idempotency::Answers;
@@ -8,7 +8,7 @@ use crate::{Model, plan};
 use flyball_core::snapshot::{self, SnapshotFaults};
 use flyball_core::{DecidedBy, Digest, Meters};
 use flyball_decision::{
-    CacheDocument, DecisionDocument, ExplainDocument, FeatureDocument, ModelFacts, Program, SourceDocument,
+    DecisionDocument, ExplainDocument, FeatureDocument, ModelFacts, Program, SourceDocument,
 };
 use flyball_features::{CacheDef, Features, Source, SourceDef, SourceKind, Window, WindowDef};
 use serde_json::Value as Json;
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Of a file that explains a model: nodes and covers of some thousand trees fit well.
+/// Maximum size of a file that explains a model: enough for some thousand trees.
 const EXPLAIN_BYTES_MAX: u64 = 256 << 20;
 
 const UNSEEN: &str = "tensors sent to its models are to be recorded (`expose`), and this server has no journal; give it one by \
@@ -24,19 +24,19 @@ const UNSEEN: &str = "tensors sent to its models are to be recorded (`expose`), 
 const UNRECORDED: &str = "its decisions are to be recorded (`record`), and this server has no journal; give it one by \
                           journal_folder, or take `record` out";
 
-/// Why a candidate of another kind is refused.
+/// The error for a candidate of another kind.
 pub const CANDIDATE_KIND_MISMATCH: &str = "candidate: a decision can only be tried against a decision, and a model against a model; promote it without a share";
 
-/// What a decision is compiled for.
+/// The surroundings that a decision is compiled for.
 pub struct DecisionContext<'a, M> {
     pub base: &'a Path,
     pub features: &'a Features,
     pub meters: &'a dyn Meters<M>,
-    /// What serves under this name, if anything does.
+    /// The decision that serves under this name, if any.
     pub before: Option<&'a Decision<M>>,
-    /// Somebody keeps records, or nobody needs to: what is decided offline is none.
+    /// Whether decisions are recorded, or need not be because they are made offline.
     pub records: bool,
-    /// Of what makes runs differ from machine to machine.
+    /// The digest of the machine's fingerprint.
     pub runtime: Digest,
 }
 
@@ -55,7 +55,8 @@ pub fn compile_decision<M>(
         return Err(UNSEEN.to_owned());
     }
     let (models, by) = models(&program, deployment, versions)?;
-    let outcomes = outcomes(&document);
+    let outcomes: Vec<Arc<str>> =
+        document.policy.outcomes.iter().map(|outcome| outcome.as_str().into()).collect();
     let of_variant = |models: &[usize]| models.iter().map(|&model| by[model].clone()).collect();
     let decided_by: Vec<Arc<[DecidedBy]>> =
         program.variants.iter().map(|variant| of_variant(&variant.models)).collect();
@@ -72,7 +73,6 @@ pub fn compile_decision<M>(
         models,
         by,
         decided_by,
-        nobody: Arc::new([]),
         sources,
         windows,
         preamble,
@@ -82,7 +82,7 @@ pub fn compile_decision<M>(
     })
 }
 
-/// The decision that serves: the document's own, with its candidate as a further variant.
+/// The document's decision, with its candidate as a further variant.
 fn with_candidate(deployment: &snapshot::Deployment, decision: &Json) -> Result<DecisionDocument, String> {
     let read =
         |decision| DecisionDocument::read(decision).map_err(|fault| SnapshotFaults(vec![fault]).to_string());
@@ -94,11 +94,7 @@ fn with_candidate(deployment: &snapshot::Deployment, decision: &Json) -> Result<
     trying.map_err(|faults| format!("candidate: {faults}"))
 }
 
-fn outcomes(document: &DecisionDocument) -> Vec<Arc<str>> {
-    document.policy.outcomes.iter().map(|outcome| outcome.as_str().into()).collect()
-}
-
-/// Checks the document against the models as they were loaded.
+/// Checks the document against the loaded models.
 fn program<M>(
     document: &DecisionDocument,
     versions: &[Arc<Model<M>>],
@@ -126,7 +122,7 @@ fn program<M>(
     Program::compile(document, &facts).map_err(|faults| faults.to_string())
 }
 
-/// The bytes beside a model that explain it, if they are what the document says.
+/// The file that explains a model, verified by digest.
 fn explanation(path: &Path, digest: &Digest) -> Result<Vec<u8>, String> {
     let length = std::fs::metadata(path).map_err(|error| format!("it cannot be read: {error}"))?.len();
     if length > EXPLAIN_BYTES_MAX {
@@ -135,7 +131,7 @@ fn explanation(path: &Path, digest: &Digest) -> Result<Vec<u8>, String> {
     let bytes = std::fs::read(path).map_err(|error| format!("it cannot be read: {error}"))?;
     match Digest::of(&bytes) {
         is if is == *digest => Ok(bytes),
-        is => Err(format!("it is {is}, and not {digest}; compile the decision again")),
+        is => Err(format!("its digest is {is}, not {digest}; compile the decision again")),
     }
 }
 
@@ -155,7 +151,7 @@ fn models<M>(
         Some((Arc::clone(model), DecidedBy { model: name, version: Arc::clone(&plan.version), digest }))
     };
     let found = program.models.iter().map(|plan| {
-        find(plan).ok_or_else(|| format!("models.{}: version '{}' is not here", plan.name, plan.version))
+        find(plan).ok_or_else(|| format!("models.{}: version '{}' is not loaded", plan.name, plan.version))
     });
     Ok(found.collect::<Result<Vec<_>, String>>()?.into_iter().unzip())
 }
@@ -176,7 +172,7 @@ fn source(document: &SourceDocument, base: &Path) -> Result<SourceDef, String> {
                 (None, Some(variable)) => std::env::var(variable).map_err(|_| {
                     format!("the environment has no variable {variable}; set it to the address")
                 })?,
-                _ => return Err("just one of url and url_env is needed".to_owned()),
+                _ => return Err("give either url or url_env".to_owned()),
             };
             (SourceKind::Redis { url, timeout: Duration::from_millis(*timeout_ms) }, set, cache)
         }
@@ -184,18 +180,15 @@ fn source(document: &SourceDocument, base: &Path) -> Result<SourceDef, String> {
             (SourceKind::Store { path: base.join(path) }, set, cache)
         }
     };
-    Ok(SourceDef { kind, set: set.clone(), cache: cache_def(cache) })
+    let cache = CacheDef {
+        ttl: Duration::from_millis(cache.ttl_ms),
+        absent_ttl: Duration::from_millis(cache.absent_ttl_ms),
+        entries_max: usize::try_from(cache.entries_max).unwrap_or(usize::MAX),
+    };
+    Ok(SourceDef { kind, set: set.clone(), cache })
 }
 
-fn cache_def(document: &CacheDocument) -> CacheDef {
-    CacheDef {
-        ttl: Duration::from_millis(document.ttl_ms),
-        absent_ttl: Duration::from_millis(document.absent_ttl_ms),
-        entries_max: usize::try_from(document.entries_max).unwrap_or(usize::MAX),
-    }
-}
-
-/// One for each feature that is a window, in the order of features.
+/// The window of each feature; none for features that are not windows.
 pub(super) fn windows(
     decision: &str,
     document: &DecisionDocument,
@@ -208,7 +201,7 @@ pub(super) fn windows(
         let place = |name: &String| program.sources.iter().position(|(of, _)| **of == **name);
         let source = window.source.as_ref().and_then(place).and_then(|place| sources.get(place));
         let (op, of) = (window.op, window.of.as_deref().unwrap_or(""));
-        // Everything that says which events are counted: a feature that changes begins anew.
+        // Names everything that selects the counted events: a changed feature starts from zero.
         let name = format!("{decision}/{}/{op:?}({of}) by {}", feature.name, window.by);
         let def = WindowDef { name, op, last_ms: window.last_ms, source: source.cloned() };
         let opened = features.window(def).map_err(|why| format!("features.{}.window: {why}", feature.name));

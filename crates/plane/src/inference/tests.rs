@@ -1,14 +1,13 @@
-//! Requests for a model with a candidate: which version each is counted under, whatever becomes of it.
+//! Requests for a model with a candidate: the version that each is counted under, however it ends.
 
 use super::*;
 use crate::Trial;
-use crate::loaded::{Run, StopRun};
 use crate::request::{Arrival, serve};
 use crate::testing::{AddOne, Made, Runs, column, lanes};
 use crate::{Deployment, Routes};
 use bytes::BytesMut;
 use flyball_core::{Digest, FaultKind, InferRequest, Outcome, Priority, Protocol, RequestLimits, Tensor};
-use flyball_engine::RunError;
+use flyball_engine::{Run, RunError, StopRun};
 use std::borrow::Cow;
 use std::future::{Ready, ready};
 use std::rc::Rc;
@@ -17,7 +16,7 @@ use tokio::task::LocalSet;
 
 const ROUNDS: usize = 200;
 
-/// Asks for the model `m` and names no version.
+/// Requests the model `m` without a version.
 struct Unversioned;
 
 impl Dialect for Unversioned {
@@ -82,7 +81,7 @@ impl Run for Fails {
     }
 }
 
-/// The answers to `ROUNDS` requests with this body, and what each was counted under: its version and how it ended.
+/// The answers to `ROUNDS` requests with this body, and the version and outcome that each was counted under.
 fn asked(body: &'static [u8]) -> Vec<(Result<String, Fault>, Option<&'static str>, Outcome)> {
     asked_by(|| ready(Ok(Bytes::from_static(body))))
 }

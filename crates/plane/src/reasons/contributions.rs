@@ -7,12 +7,12 @@ use smallvec::SmallVec;
 
 pub(crate) type Reasons = SmallVec<[Reason; 4]>;
 
-/// The memory in which contributions are computed.
+/// Reused memory for computing contributions.
 #[derive(Default)]
 pub(crate) struct Explaining {
     pub(crate) columns: Vec<f64>,
     pub(crate) contributions: Vec<f64>,
-    /// Rows that ablation has changed, which column in each, and their scores.
+    /// Rows changed by ablation, the changed column of each, and their scores.
     pub(crate) rows: Vec<f64>,
     pub(crate) changed: Vec<u32>,
     pub(crate) scores: Vec<f64>,
@@ -20,8 +20,7 @@ pub(crate) struct Explaining {
     trees: Workspace,
 }
 
-/// Those of the kill switch or of the rules that fired; they come whatever the outcome is. Where a remedy decided, the kill
-/// switch did not.
+/// The reasons of the kill switch or of fired rules, for any outcome. If a remedy decided, the kill switch did not.
 pub(crate) fn of_rules(policy: &Policy, verdict: &Verdict, remedied: bool) -> Reasons {
     if policy.reasons.when == ExplainWhen::Never {
         return Reasons::new();
@@ -31,7 +30,7 @@ pub(crate) fn of_rules(policy: &Policy, verdict: &Verdict, remedied: bool) -> Re
     killed.into_iter().chain(fired).take(policy.reasons.most as usize).cloned().collect()
 }
 
-/// Whether the model's reasons are wanted too. Where its band alone would not be adverse the rules decided, and unasked
+/// Whether the model's reasons are wanted too. If its band alone would not be adverse, the rules decided, and unless asked
 /// only they give reasons.
 pub(crate) fn wanted(policy: &Policy, asked: bool, verdict: &Verdict) -> bool {
     let adverse = || {
@@ -46,7 +45,7 @@ pub(crate) fn wanted(policy: &Policy, asked: bool, verdict: &Verdict) -> bool {
     }
 }
 
-/// Computes how far each column of a model moved its score for a row. False: only running it again would tell.
+/// Computes each column's contribution to a row's score. False if that requires ablation.
 pub(crate) fn contributions(program: &Program, buffers: &mut RowBuffers, model: usize, row: usize) -> bool {
     let RowBuffers { rows, scores, scratch, explaining, .. } = buffers;
     let Explaining { columns, contributions, trees, .. } = explaining;
@@ -62,7 +61,7 @@ pub(crate) fn contributions(program: &Program, buffers: &mut RowBuffers, model: 
     true
 }
 
-/// Adds what was computed for a model to the reasons of those before it, by field or feature.
+/// Adds a model's contributions to the reasons of the models before it, by field or feature.
 pub(crate) fn add(
     program: &Program,
     explaining: &mut Explaining,
@@ -71,7 +70,7 @@ pub(crate) fn add(
     into: &mut Reasons,
 ) {
     explaining.contributions.iter_mut().for_each(|contribution| *contribution *= weight);
-    // What pushes the other way is no reason, but it takes away from what another model found.
+    // A push the other way is not a reason, but it reduces what another model found.
     for end in [AdverseEnd::High, AdverseEnd::Low] {
         let plan = &program.models[model];
         let ranked = plan.reasons.rank(&explaining.contributions, end, usize::MAX, &mut explaining.sums);
@@ -87,7 +86,7 @@ pub(crate) fn add(
     }
 }
 
-/// The largest of them that push towards the adverse end; ties go by name.
+/// Keeps the largest that push towards the adverse end; ties in name order.
 pub(crate) fn largest(program: &Program, reasons: &mut Reasons, most: usize) {
     let push = |reason: &Reason| match program.adverse_end {
         AdverseEnd::High => pushed(reason),

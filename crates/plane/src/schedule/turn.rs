@@ -1,4 +1,4 @@
-//! One model's place on a lane: its jobs by priority class and deadline, and its account of time earned and spent.
+//! One model's turn on a lane: its jobs by priority class and deadline, and its credit of time.
 
 use super::{BatchWait, ModelKey, QUANTUM_NS, Queued, RunLimit, SHARE_USUAL, Taken};
 use flyball_core::{Nanos, Priority, nanos};
@@ -7,30 +7,30 @@ use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// So many batches may begin with a higher class while a lower one waits; the next begins with the lower.
+/// Maximum batches in a row that begin with a higher class while a lower one waits.
 pub(crate) const PASSED_OVER_MAX: u32 = 8;
-/// The runtime's timers ring up to a millisecond late, and waking takes time too.
+/// The runtime's timers fire up to a millisecond late, and waking takes time too.
 const TIMER_LATE_MAX: Duration = Duration::from_millis(2);
-/// Jobs of other shapes that are stepped over to fill a batch.
+/// Maximum jobs of other shapes that are skipped to fill a batch.
 const STEPPED_OVER_MAX: usize = 64;
-/// A model that earns nothing for a long time must not pay for it forever: beyond a second, debt is forgiven.
+/// Maximum debt: a model must not pay for a very long run forever.
 const DEBT_NS_MAX: i64 = 1_000_000_000;
 
 pub(super) struct Turn<J> {
     pub(super) key: ModelKey,
     pub(super) share: u32,
     wait: Option<BatchWait>,
-    /// Time earned and not yet used; below zero it is a debt.
+    /// Unspent time; a debt if negative.
     pub(super) credit_ns: i64,
     classes: [BinaryHeap<Entry<J>>; Priority::ALL.len()],
-    jobs: usize,
-    rows: usize,
-    /// For each class the batches, since one began with it, that began with a higher one while it waited.
+    pub(super) jobs: usize,
+    pub(super) rows: usize,
+    /// For each class, the batches in a row that began with a higher class while it waited.
     passed_over: [u32; Priority::ALL.len()],
 }
 
 struct Entry<J> {
-    /// No deadline is the last of all.
+    /// `u64::MAX` without a deadline.
     due: Nanos,
     number: u64,
     job: J,
@@ -42,7 +42,7 @@ impl<J> Entry<J> {
     }
 }
 
-/// The standard heap gives the greatest first, so the earliest must be the greatest.
+/// Reversed: the standard heap returns the greatest first, and the earliest must be first.
 impl<J> Ord for Entry<J> {
     fn cmp(&self, other: &Entry<J>) -> Ordering {
         other.key().cmp(&self.key())
@@ -63,7 +63,7 @@ impl<J> PartialEq for Entry<J> {
 
 impl<J> Eq for Entry<J> {}
 
-/// What to do with the first job.
+/// What happens to the first job of a class.
 enum Verdict {
     Joins,
     Drop,
@@ -86,18 +86,10 @@ impl<J: Queued> Turn<J> {
         }
     }
 
-    /// Gives an empty place to another model; its buffers are kept.
+    /// Reuses an empty turn and its buffers for another model.
     pub(super) fn reseat(&mut self, job: &J) {
         (self.key, self.share, self.wait) = (job.model(), job.share(), job.batch_wait());
         (self.credit_ns, self.passed_over) = (0, [0; Priority::ALL.len()]);
-    }
-
-    pub(super) fn jobs(&self) -> usize {
-        self.jobs
-    }
-
-    pub(super) fn rows(&self) -> usize {
-        self.rows
     }
 
     pub(super) fn first(&self) -> Option<&J> {
@@ -111,8 +103,7 @@ impl<J: Queued> Turn<J> {
         self.classes[job.priority().index()].push(Entry { due, number, job });
     }
 
-    /// When a batch may begin: now, or once the window of the job that came first is over, or so early that the
-    /// nearest deadline can still be kept.
+    /// When a batch may begin: now, or at the end of the first job's window, or earlier if a deadline requires it.
     pub(super) fn ready_at(&self, now: Nanos) -> Nanos {
         let Some(wait) = self.wait.filter(|wait| self.rows < wait.rows) else { return now };
         let entries = || self.classes.iter().flatten();
@@ -127,7 +118,7 @@ impl<J: Queued> Turn<J> {
     pub(super) fn earn(&mut self, rounds: i64) {
         let earned = self.quantum_ns().saturating_mul(rounds);
         self.credit_ns = self.credit_ns.saturating_add(earned);
-        // Credit is for those who wait; a model without jobs only pays its debts.
+        // Only models with jobs earn credit; others only pay their debts.
         let most = if self.jobs > 0 { self.quantum_ns() } else { 0 };
         self.credit_ns = self.credit_ns.min(most);
     }
@@ -136,7 +127,7 @@ impl<J: Queued> Turn<J> {
         self.credit_ns = self.credit_ns.saturating_sub(nanos).max(-DEBT_NS_MAX);
     }
 
-    /// Rounds that must pass before a further one brings credit.
+    /// Rounds until the next one gives credit.
     pub(super) fn rounds_in_debt(&self) -> i64 {
         (-self.credit_ns).max(0) / self.quantum_ns()
     }
@@ -145,7 +136,7 @@ impl<J: Queued> Turn<J> {
         (QUANTUM_NS * i64::from(self.share) / i64::from(SHARE_USUAL)).max(1)
     }
 
-    /// The next batch of this model. Classes in order, except that a class which was passed over often enough begins.
+    /// Removes this model's next batch. Classes in order, except that a starved class goes first.
     pub(super) fn take(&mut self, now: Nanos, limit: RunLimit, taken: &mut Taken<J>) {
         let starved =
             |class: &usize| self.passed_over[*class] >= PASSED_OVER_MAX && !self.classes[*class].is_empty();
@@ -171,13 +162,13 @@ impl<J: Queued> Turn<J> {
         }
     }
 
-    /// Moves what fits from one class; `false` once the batch is full.
+    /// Adds fitting jobs of one class to the batch; false once the batch is full.
     fn take_class(&mut self, class: usize, room: &mut Room, taken: &mut Taken<J>) -> bool {
         let mut stepped_over: SmallVec<[Entry<J>; 4]> = SmallVec::new();
         let mut open = true;
         while open {
             let Some(entry) = self.classes[class].peek() else { break };
-            let verdict = room.judge(&entry.job, taken.batch.first());
+            let verdict = room.classify(&entry.job, taken.batch.first());
             if matches!(verdict, Verdict::Full) || stepped_over.len() > STEPPED_OVER_MAX {
                 open = false;
                 break;
@@ -205,7 +196,7 @@ impl<J: Queued> Turn<J> {
     pub(super) fn give(&mut self, rows: usize, may_go: impl Fn(&J) -> bool, given: &mut Vec<J>) {
         let mut left = rows;
         for class in self.classes.iter_mut().rev() {
-            // The end of a heap's buffer holds none of its earliest, which is all that is asked of a far end.
+            // The end of a heap's buffer holds none of its earliest entries, which is enough here.
             let mut entries = std::mem::take(class).into_vec();
             while self.jobs > 1
                 && let Some(entry) = entries.pop_if(|entry| may_go(&entry.job) && entry.job.rows() <= left)
@@ -237,7 +228,7 @@ impl<J: Queued> Turn<J> {
     }
 }
 
-/// What a batch may still take in: rows by the model's limit, time by the tightest deadline in it.
+/// The remaining room of a batch: rows by the model's limit, time by the tightest deadline in it.
 struct Room {
     now: Nanos,
     limit: RunLimit,
@@ -247,14 +238,14 @@ struct Room {
 }
 
 impl Room {
-    fn judge<J: Queued>(&mut self, job: &J, first: Option<&J>) -> Verdict {
+    fn classify<J: Queued>(&mut self, job: &J, first: Option<&J>) -> Verdict {
         let due = job.deadline().unwrap_or(Nanos(u64::MAX));
         if !job.wanted() || self.now.after(job.run_time(job.rows())) > due {
             return Verdict::Drop;
         }
         let Some(first) = first else {
             self.rows_max = job.rows_within(self.limit.time).max(1);
-            // A job of more rows than a batch may have is the caller's own batch: it runs alone, where it may.
+            // A job with more rows than a batch may have is the caller's own batch: it runs alone.
             let held_too_long = job.run_time(job.rows()) > self.limit.time;
             return if self.limit.strict && held_too_long { Verdict::Misplaced } else { Verdict::Joins };
         };

@@ -1,4 +1,4 @@
-//! What must hold in every history.
+//! The invariants of every history.
 
 use super::world::World;
 use crate::job::Job;
@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(super) struct Checks {
     /// Batches that passed over a waiting class, by lane, model and class.
     passed_over: HashMap<(usize, usize, usize), u32>,
-    /// Time that each model has had since all of its lane's models were waiting, by lane.
+    /// By lane, the time of each model since all of the lane's models were waiting.
     contest: HashMap<usize, HashMap<usize, (Duration, u32)>>,
     longest: Duration,
 }
@@ -27,7 +27,7 @@ impl Checks {
     pub(super) fn taken(&mut self, lane: &Lane<Runs>, taken: &Taken<Job<()>>) {
         let schedule = lane.schedule.borrow();
         let Some(first) = taken.batch.first() else {
-            // Work conservation: a lane that takes nothing has nothing, or all of it waits for a batch window.
+            // Work conservation: a lane idles only if it has no jobs, or all wait for a batch window.
             let waits = schedule.ready_at(lane.now()).is_none_or(|ready_at| ready_at > lane.now());
             assert!(waits, "jobs wait on a lane that idles");
             return;
@@ -41,7 +41,7 @@ impl Checks {
         );
         for job in &taken.batch {
             assert!(Arc::ptr_eq(&job.model, &first.model), "two models in one batch");
-            assert!(job.wanted(), "a job that nobody waits for was run");
+            assert!(job.wanted(), "an abandoned job was run");
             assert!(ends <= due(job), "a run began that ends after a deadline");
         }
         let same = |job: &&Job<()>| Arc::ptr_eq(&job.model, &first.model);
@@ -54,7 +54,7 @@ impl Checks {
         }
         for class in 0..Priority::ALL.len() {
             let waits = schedule.waiting().filter(same).any(|job| job.priority.index() == class);
-            let passed = self.passed_over.entry((lane.id, first.model.key().0, class)).or_default();
+            let passed = self.passed_over.entry((lane.id, first.model.key.0, class)).or_default();
             let over = waits && first.priority.index() < class;
             *passed = if over {
                 *passed + 1
@@ -67,18 +67,15 @@ impl Checks {
         }
     }
 
-    /// Fairness: while the same models wait on a lane all the time, also right after a run of theirs, their times stay in proportion to their shares.
+    /// Fairness: while the same models wait on a lane all the time, their times stay in proportion to their shares.
     pub(super) fn ran(&mut self, id: usize, model: &Arc<Model<()>>, took: Duration, lane: &Lane<Runs>) {
         self.longest = self.longest.max(took);
         let schedule = lane.schedule.borrow();
-        // A model that waits for its batch window is not kept waiting by others, and what would be dropped wants no time.
+        // Models that wait for a batch window, and jobs that would be dropped, do not compete for time.
         let feasible = |job: &Job<()>| job.wanted() && lane.now().after(job.run_time(job.rows)) <= due(job);
         let competes = |job: &&Job<()>| job.model.terms.batch_wait.is_none() && feasible(job);
-        let mut waiting: Vec<_> = schedule
-            .waiting()
-            .filter(competes)
-            .map(|job| (job.model.key().0, job.model.terms.share))
-            .collect();
+        let mut waiting: Vec<_> =
+            schedule.waiting().filter(competes).map(|job| (job.model.key.0, job.model.terms.share)).collect();
         waiting.sort_unstable();
         waiting.dedup();
         let contest = self.contest.entry(id).or_default();
@@ -87,13 +84,13 @@ impl Checks {
         if same != waiting {
             *contest = waiting.iter().map(|&(key, share)| (key, (Duration::ZERO, share))).collect();
         }
-        if let Some((spent, _)) = contest.get_mut(&model.key().0) {
+        if let Some((spent, _)) = contest.get_mut(&model.key.0) {
             *spent += took;
         }
         let parts = || contest.values().map(|(spent, share)| spent.as_secs_f64() / f64::from(*share) * 100.0);
         let apart = parts().fold(0.0, f64::max) - parts().fold(f64::MAX, f64::min);
-        // One may be ahead by its last run while the other began with the debt of one, and the other way round; with half of
-        // the usual share a run counts twice.
+        // One model may be ahead by its last run while the other started with the debt of one, and vice versa; with half of the
+        // usual share a run counts twice.
         let most = 2.0 * 4.0 * self.longest.as_secs_f64() + 0.001;
         assert!(
             contest.len() < 2 || apart <= most,
@@ -105,7 +102,7 @@ impl Checks {
         let plane = &world.lanes[0].0.plane;
         assert!(plane.backlogs().all(|backlog| backlog.is_zero()), "seed {seed}: load is left over");
         assert_eq!(plane.gate.inside(), 0, "seed {seed}: a place is held");
-        for (model, _, _) in &world.models {
+        for (model, _, _) in &world.scene.models {
             assert_eq!(model.gate.inside(), 0, "seed {seed}: a place is held");
         }
     }

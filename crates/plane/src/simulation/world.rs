@@ -6,8 +6,9 @@ use crate::job::Job;
 use crate::reply::Waiting;
 use crate::schedule::{BatchWait, Queued, Taken};
 use crate::stages::admit::{Demand, admit};
+use crate::stages::queue::RunTicket;
 use crate::testing::{Made, Runs, column, lanes};
-use crate::{Lane, LaneInbox, Model, share};
+use crate::{Lane, LaneInbox, Model};
 use flyball_core::{Fault, FaultKind, Nanos, Priority, Stage};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -55,18 +56,18 @@ struct UnderWay {
     stuck: bool,
 }
 
-/// A model with what its run takes: the first row, and each further one.
+/// A model with its run time for the first row, and for each further row.
 type Timed = (Arc<Model<()>>, Duration, Duration);
 
-/// What a world begins with.
-struct Scene {
+/// The settings of a world.
+pub(super) struct Scene {
     seed: u64,
     random: ChaCha8Rng,
     sockets: usize,
-    models: Vec<Timed>,
-    /// What is asked for, over what the lanes can do.
+    pub(super) models: Vec<Timed>,
+    /// Offered load over the lanes' capacity.
     load: f64,
-    /// Bursts: now and then so many come at once.
+    /// The maximum size of a burst.
     crowd: usize,
     deadlines: bool,
     /// Callers hang up, runs take longer than expected, and some hang.
@@ -74,22 +75,16 @@ struct Scene {
 }
 
 pub(super) struct World {
-    seed: u64,
-    random: ChaCha8Rng,
+    pub(super) scene: Scene,
     pub(super) lanes: Vec<(&'static Rc<Lane<Runs>>, LaneInbox<()>)>,
-    pub(super) models: Vec<Timed>,
     running: Vec<Option<UnderWay>>,
     pub(super) callers: Vec<Caller>,
-    /// Those who wait for an answer.
+    /// Callers that wait for an answer, by index.
     waiting: Vec<usize>,
     events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
     numbered: u64,
     arrivals_left: usize,
     mean_gap: Duration,
-    /// Bursts: now and then a crowd comes at once.
-    crowd: usize,
-    deadlines: bool,
-    trouble: bool,
     pub(super) checks: Checks,
 }
 
@@ -105,7 +100,7 @@ impl World {
         World::of(Scene { seed, random, sockets, models, load, crowd, deadlines, trouble: true })
     }
 
-    /// One lane and one model of a millisecond a run, at so many times what they can do.
+    /// One lane and one model of a millisecond a run, at `load` times their capacity.
     pub(super) fn overloaded(seed: u64, load: f64) -> World {
         let random = ChaCha8Rng::seed_from_u64(seed);
         let made = Made { rows_max: 1, first: MS, row: Duration::ZERO, ..Made::usual() };
@@ -114,28 +109,22 @@ impl World {
     }
 
     fn of(scene: Scene) -> World {
-        let Scene { seed, random, sockets, models, load, crowd, deadlines, trouble } = scene;
-        // Callers borrow their lane's slots, so a lane must outlive them; a test's few bytes may stay.
-        let lanes: Vec<_> =
-            lanes(sockets).into_iter().map(|(lane, inbox)| (&*Box::leak(Box::new(lane)), inbox)).collect();
-        let mean: Duration =
-            models.iter().map(|(_, first, _)| *first).sum::<Duration>() / models.len() as u32;
+        // Callers borrow their lane's slots, so a lane must outlive them; a test's few bytes may leak.
+        let lanes = lanes(scene.sockets).into_iter();
+        let lanes: Vec<_> = lanes.map(|(lane, inbox)| (&*Box::leak(Box::new(lane)), inbox)).collect();
+        let firsts = scene.models.iter().map(|(_, first, _)| *first);
+        let mean = firsts.sum::<Duration>() / scene.models.len() as u32;
         let mut world = World {
-            seed,
-            random,
             running: lanes.iter().map(|_| None).collect(),
             lanes,
-            models,
             callers: Vec::new(),
             waiting: Vec::new(),
             events: BinaryHeap::new(),
             numbered: 0,
-            arrivals_left: 240 / crowd.div_ceil(4),
-            mean_gap: mean.div_f64(load * sockets as f64) * crowd as u32,
-            crowd,
-            deadlines,
-            trouble,
+            arrivals_left: 240 / scene.crowd.div_ceil(4),
+            mean_gap: mean.div_f64(scene.load * scene.sockets as f64) * scene.crowd as u32,
             checks: Checks::default(),
+            scene,
         };
         world.at(Nanos(0), Event::Arrival);
         world.at(Nanos(0), Event::Look);
@@ -168,48 +157,35 @@ impl World {
     }
 
     fn arrival(&mut self) {
-        for _ in 0..1 + below(&mut self.random, self.crowd as u64) {
+        for _ in 0..1 + below(&mut self.scene.random, self.scene.crowd as u64) {
             self.request();
         }
         self.arrivals_left -= 1;
         if self.arrivals_left > 0 {
-            let gap = self.mean_gap.mul_f64(exponential(&mut self.random));
+            let gap = self.mean_gap.mul_f64(exponential(&mut self.scene.random));
             self.at(self.now().after(gap), Event::Arrival);
         }
     }
 
     fn request(&mut self) {
-        let random = &mut self.random;
-        let (model, first, _) = self.models[below(random, self.models.len() as u64) as usize].clone();
+        let Scene { random, models, deadlines, trouble, .. } = &mut self.scene;
+        let (model, first, _) = models[below(random, models.len() as u64) as usize].clone();
         let sockets = self.lanes[0].0.plane.lanes.sockets as u64;
         let lane = self.lanes[below(random, sockets) as usize].0;
         let rows = if below(random, 8) == 0 { 1 + below(random, 12) as usize } else { 1 };
         let priority = Priority::ALL[[1, 1, 1, 0, 2][below(random, 5) as usize]];
         let patience = first * 4 + 20 * MS * (1 + below(random, 10) as u32);
-        let deadline = (self.deadlines && below(random, 5) > 0).then(|| lane.now().after(patience));
-        let hangs_up = self.trouble && below(random, 20) == 0;
+        let deadline = (*deadlines && below(random, 5) > 0).then(|| lane.now().after(patience));
+        let hangs_up = *trouble && below(random, 20) == 0;
         let number = self.callers.len();
         let mut caller = Caller { deadline, waiting: None, end: None };
         match admit(lane, &model, Demand { rows, priority, deadline }) {
             Err(fault) => caller.end = Some(End::Refused(fault.kind)),
             Ok(permit) => {
                 let (promise, waiting) = lane.slots.pair();
-                let job = Job {
-                    cost_ns: share::cost_ns(&model, rows),
-                    model,
-                    inputs: vec![column(&vec![(number % 200) as u8; rows])],
-                    rows,
-                    scale: 1,
-                    priority,
-                    deadline,
-                    came: lane.now(),
-                    booking: None,
-                    moved: false,
-                    alone: false,
-                    permit,
-                    promise,
-                };
-                match lane.accept(job) {
+                let inputs = vec![column(&vec![(number % 200) as u8; rows])];
+                let ticket = RunTicket::new(permit, priority, deadline);
+                match lane.accept(Job::new(&model, inputs, ticket, promise, lane.now())) {
                     Ok(_here) => {
                         caller.waiting = Some(waiting);
                         self.waiting.push(number);
@@ -220,7 +196,7 @@ impl World {
         }
         self.callers.push(caller);
         if hangs_up {
-            let after = MS.mul_f64(exponential(&mut self.random) * 5.0);
+            let after = MS.mul_f64(exponential(&mut self.scene.random) * 5.0);
             self.at(self.now().after(after), Event::HangUp(number));
         }
     }
@@ -232,7 +208,7 @@ impl World {
         }
     }
 
-    /// Lanes that are free take in what was sent to them and begin their next run.
+    /// Free lanes receive the jobs sent to them and begin their next run.
     fn start_what_can_start(&mut self) {
         for id in 0..self.lanes.len() {
             let lane = self.lanes[id].0;
@@ -257,12 +233,13 @@ impl World {
         let model = Arc::clone(&first.model);
         let rows: usize = taken.batch.iter().map(|job| job.rows).sum();
         let expected = first.run_time(rows);
-        // Most runs take about what is expected; the rest is a heavy tail, and a few never end by themselves.
-        let stuck = self.trouble && below(&mut self.random, 500) == 0;
-        let took = if self.trouble { expected.mul_f64(slowness(&mut self.random)) } else { expected };
+        // Most runs take about the expected time; the rest is a heavy tail, and a few never end.
+        let Scene { random, trouble, .. } = &mut self.scene;
+        let stuck = *trouble && below(random, 500) == 0;
+        let took = if *trouble { expected.mul_f64(slowness(random)) } else { expected };
         let began = self.now();
         let home = lane.plane.home(&model, id).expect("a batch is taken on a home of its model");
-        lane.plane.runs.begin(id, &model.name, &home.watched, began.after(200 * MS));
+        lane.plane.runs.begin(id, &model.name, &home.session.watched, began.after(200 * MS));
         if !stuck {
             self.at(began.after(took), Event::Free(id));
         }
@@ -288,7 +265,7 @@ impl World {
         batch::settle(lane, &run.model, &mut run.batch, result, over);
     }
 
-    /// The watchdog's look: runs that hang are over then.
+    /// The watchdog's check: it ends runs that hang.
     fn look(&mut self) {
         let now = self.now();
         let plane = &self.lanes[0].0.plane;
@@ -302,7 +279,7 @@ impl World {
             }
             self.finish(id);
         }
-        // A run may hang whose callers have all hung up.
+        // A run may hang after all of its callers have hung up.
         let running = self.running.iter().any(Option::is_some);
         let idle = self.arrivals_left == 0 && self.waiting.is_empty() && !running;
         if !idle {
@@ -317,7 +294,7 @@ impl World {
             let caller = &mut self.callers[number];
             let Some(waiting) = &mut caller.waiting else { return false };
             let Poll::Ready(result) = Pin::new(waiting).poll(&mut context) else { return true };
-            assert!(caller.end.is_none(), "seed {}: answered twice", self.seed);
+            assert!(caller.end.is_none(), "seed {}: answered twice", self.scene.seed);
             caller.end = Some(result.map_or_else(|fault| End::Refused(fault.kind), |_| End::Answered(now)));
             caller.waiting = None;
             false
@@ -325,7 +302,7 @@ impl World {
     }
 
     pub(super) fn check_at_the_end(&self) {
-        let seed = self.seed;
+        let seed = self.scene.seed;
         assert!(
             self.callers.iter().all(|caller| caller.end.is_some()),
             "seed {seed}: a caller was never answered"
@@ -337,18 +314,18 @@ impl World {
         self.callers.iter().map(|caller| caller.end.clone()).collect()
     }
 
-    /// Run time of requests answered by their deadline, over the time that went by.
+    /// Run time of requests answered by their deadline, over elapsed time.
     pub(super) fn in_time_share_of_capacity(&self) -> f64 {
         let in_time = |caller: &&Caller| match caller.end {
             Some(End::Answered(when)) => caller.deadline.is_none_or(|deadline| when <= deadline),
             _ => false,
         };
-        let useful = self.models[0].1 * self.callers.iter().filter(in_time).count() as u32;
+        let useful = self.scene.models[0].1 * self.callers.iter().filter(in_time).count() as u32;
         useful.as_secs_f64() / self.now().since(Nanos(0)).as_secs_f64()
     }
 }
 
-/// A model that is fast, middling or slow, with more or less gain by batching.
+/// A fast, medium or slow model that gains more or less by batching.
 fn made(random: &mut ChaCha8Rng, sockets: usize) -> Timed {
     let first = [10 * US, 400 * US, 5 * MS][below(random, 3) as usize];
     let row = first / [1, 4, 40][below(random, 3) as usize];
@@ -363,7 +340,7 @@ fn made(random: &mut ChaCha8Rng, sockets: usize) -> Timed {
     (made.model(), first, row)
 }
 
-/// What a run takes over what is expected: 2 % take six times as long, and one in 500 thirty times.
+/// A run's time over its expected time: 2 % take six times as long, and one in 500 thirty times.
 fn slowness(random: &mut ChaCha8Rng) -> f64 {
     let times = match below(random, 500) {
         0 => 30.0,

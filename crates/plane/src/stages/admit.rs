@@ -1,5 +1,7 @@
-//! Admission: what is refused here costs nothing further. Limits on requests in flight, on the expected wait, and on deadlines
-//! that cannot be met; a model that keeps failing is left alone for a while. Decisions reserve slots for their records as well.
+//! Admission: refuses requests before they cost any work.
+//!
+//! Checks the limits on requests in flight and on the expected wait, deadlines that cannot be met, memory, and the model's
+//! breaker. Decisions also reserve journal slots.
 
 use crate::admission::Permit;
 use crate::decision_walk::DecisionWalk;
@@ -11,11 +13,11 @@ use crate::stages::record::fault;
 use crate::walk::Walk;
 use crate::{Lane, Model, Plane};
 use flyball_core::{Fault, FaultKind, Nanos, Priority, Sink, Stage};
-use flyball_decision::{Durability, Remedy, WhenUnavailable};
+use flyball_decision::{Durability, Remedies, Remedy, WhenUnavailable};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a request asks of its model.
+/// A request's demand on its model.
 #[derive(Clone, Copy)]
 pub(crate) struct Demand {
     pub(crate) rows: usize,
@@ -23,7 +25,7 @@ pub(crate) struct Demand {
     pub(crate) deadline: Option<Nanos>,
 }
 
-/// A permit to run the model once, or the reason why not.
+/// A permit to run the model once, or why it is refused.
 pub(crate) fn admit<S: Sink>(
     lane: &Lane<S>,
     model: &Model<S::Model>,
@@ -35,8 +37,8 @@ pub(crate) fn admit<S: Sink>(
     Ok(permit)
 }
 
-/// A permit to run several models one after the other. The wait is for the first; of the others it only checks that they can
-/// run at all.
+/// A permit to run several models one after the other, at least one. Gates are entered for the first; the others are only
+/// checked.
 pub(crate) fn admit_all<'m, S: Sink>(
     lane: &Lane<S>,
     mut models: impl Iterator<Item = &'m Arc<Model<S::Model>>>,
@@ -73,7 +75,7 @@ pub(crate) fn check<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, demand: De
         let home = lane.plane.least_loaded(model, inline);
         return within(model, demand, home.map_or(Duration::ZERO, wait_at), now);
     }
-    // Lanes hand work to each other, so a long queue here is no reason to refuse while another home has little to do.
+    // Lanes share jobs, so a long queue here is no reason to refuse while another home has little load.
     within(model, demand, wait_at(lane.id), now).or_else(|fault| {
         let homes = lane.plane.homes(model, true);
         let count = u32::try_from(homes.clone().count()).unwrap_or(u32::MAX);
@@ -91,21 +93,17 @@ pub(crate) fn broken<M>(model: &Model<M>, stage: Stage, pause: Duration) -> Faul
     Fault::new(FaultKind::BreakerOpen, stage, text).retry_after(pause)
 }
 
-/// The part of the deadline that wait and run may use. The rest is a safety margin: the way back, pauses of the host, a run
-/// that is slower than most.
+/// The part of the deadline for wait and run. The rest is a safety margin for the reply, pauses of the host and slow runs.
 const USED_MAX: (u32, u32) = (3, 4);
 
-/// Whether a request that waits this long is still answered in time.
+/// Checks that a request that waits this long is still answered in time.
 fn within<M>(model: &Model<M>, demand: Demand, wait: Duration, now: Nanos) -> Result<(), Fault> {
     let left = demand.deadline.map(|deadline| deadline.since(now));
     let run = model.service.run_time(demand.rows);
     if let Some(left) = left.filter(|left| run > *left) {
-        let text = format!(
-            "the deadline is in {}, but a run of model '{}' takes {}; allow more time",
-            seconds(left),
-            model.name,
-            seconds(run)
-        );
+        let (left, name, run) = (seconds(left), &model.name, seconds(run));
+        let text =
+            format!("the deadline is in {left}, but a run of model '{name}' takes {run}; allow more time");
         return Err(Fault::new(FaultKind::DeadlineUnreachable, Stage::Admit, text));
     }
     let usable = left.map(|left| (left * USED_MAX.0 / USED_MAX.1).saturating_sub(run));
@@ -127,10 +125,10 @@ fn enter<M>(plane: &Plane<M>, model: &Model<M>) -> Result<Permit, Fault> {
         let text = format!("{of} has {most} requests in flight, its limit; try again shortly");
         Fault::new(FaultKind::InFlightFull, Stage::Admit, text).retry_after(model.service.run_time(1))
     };
-    let server = plane.gate.try_enter().ok_or_else(|| full("the server", plane.gate.inside_max()))?;
+    let server = plane.gate.try_enter().ok_or_else(|| full("the server", plane.gate.inside_max))?;
     let deployment = model.gate.try_enter();
     let deployment =
-        deployment.ok_or_else(|| full(&format!("model '{}'", model.name), model.gate.inside_max()))?;
+        deployment.ok_or_else(|| full(&format!("model '{}'", model.name), model.gate.inside_max))?;
     Ok(Permit { _server: server, _deployment: deployment })
 }
 
@@ -139,27 +137,26 @@ fn seconds(time: Duration) -> String {
     if ms < 10.0 { format!("{ms:.1} ms") } else { format!("{ms:.0} ms") }
 }
 
-/// A variant whose models may be run.
+/// An admitted variant with its permit.
 pub(crate) struct Admitted {
     pub(crate) variant: usize,
     pub(crate) permit: Permit,
 }
 
 impl<S: Sink> DecisionWalk<'_, S> {
-    /// Reserves a journal slot for the record of each row. Where there is none, no row is decided, unless the decision's
-    /// author wants answers without records.
+    /// Reserves a journal slot for the record of each row. Without slots all rows fail, unless the decision allows answers
+    /// without records.
     pub(crate) fn reserve_slots(&mut self) {
         let rows = self.buffers.states.len();
         let program = &self.decision.program;
         let slots = match program.record.durability {
             Durability::Buffered => rows,
-            // Each may need a second: that its client hung up during the wait for the disk.
+            // Each may need a second record: that its client hung up during the wait for the disk.
             Durability::Sync => 2 * rows,
         };
         let Err(why) = self.slots.reserve(slots) else { return };
         if program.record.when_unavailable == WhenUnavailable::FailClosed {
-            let which =
-                self.buffers.rows_where(|state| may_decide(state, |kind| remedy(&program.remedies, kind)));
+            let which = self.buffers.rows_where(|state| may_decide(state, &program.remedies));
             self.buffers.fail(&which, &fault(Stage::Admit, why));
             self.buffers.done_with(which);
         }
@@ -168,13 +165,13 @@ impl<S: Sink> DecisionWalk<'_, S> {
     /// Once more, for rows whose remedy is a second attempt.
     pub(crate) fn reserve_slots_again(&mut self) {
         let closed = self.decision.program.record.when_unavailable == WhenUnavailable::FailClosed;
-        if closed && self.slots.unavailable().is_some() {
+        if closed && self.slots.unavailable.is_some() {
             self.reserve_slots();
         }
     }
 
-    /// Admits the open rows of the plan's first variant that has any; where that fails, those rows do. Other variants are
-    /// admitted when they run: no request holds two permits.
+    /// Admits the plan's first variant with open rows; if that fails, those rows fail. Other variants are admitted when they
+    /// run: no request holds two permits.
     pub(crate) fn admit(&mut self, plan: &Plan<'_>) -> Option<Admitted> {
         for step in plan.steps.iter().filter(|step| step.first) {
             let which = self.buffers.rows_where(|state| state.open() && state.variant == step.variant);
@@ -190,7 +187,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
         None
     }
 
-    /// What this step's variant was admitted with, or a new permit: another variant's knows nothing of these models.
+    /// The permit of this step's variant, or a new one if the current permit belongs to another variant.
     pub(crate) fn admit_step(
         &self,
         step: &ModelStep,
@@ -217,9 +214,9 @@ impl<S: Sink> DecisionWalk<'_, S> {
 }
 
 /// Whether a row may be decided: valid rows, and those whose remedy decides.
-fn may_decide(state: &RowState, remedy: impl Fn(FaultKind) -> Remedy) -> bool {
+fn may_decide(state: &RowState, remedies: &Remedies) -> bool {
     match &state.progress {
-        Progress::Failed(fault) => !matches!(remedy(fault.kind), Remedy::Error | Remedy::Shed),
+        Progress::Failed(fault) => !matches!(remedy(remedies, fault.kind), Remedy::Error | Remedy::Shed),
         Progress::Open | Progress::Decided { .. } => true,
     }
 }

@@ -1,24 +1,24 @@
-//! Features: windows over past events, records of stores, and what is computed from both. What is in memory is read at once;
-//! the rest is requested concurrently, within the deadline.
+//! Features: windows over past events, lookups in stores, and values computed from both. Values in memory are read at once; the
+//! others are requested concurrently, within the deadline.
 
 use crate::decision_walk::DecisionWalk;
 use crate::plan::{Attempt, Plan};
 use crate::remedies::remedy;
-use crate::row_buffers::{Progress, RowBuffers, RowState, set_idle_policy};
+use crate::row_buffers::{Progress, RowBuffers, RowState, yield_between_rows};
 use crate::{Decision, Lane};
 use flyball_core::{Fault, FaultKind, Nanos, Scalar, Sink, Stage, WindowOp};
 use flyball_decision::{
     CompiledReaction, FeatureFact, FeatureFrom, FeaturePlan, KeyBuffer, Origin, Program, Remedies, Remedy,
     Rows,
 };
-use flyball_features::{Event, Lookup, LookupError, Record, WindowValue, Windowed};
+use flyball_features::{Event, Lookup, LookupError, WindowValue, Windowed};
 use futures_util::future::join_all;
 use std::time::Duration;
 
-/// Concurrent lookups of one request: a long list must not use up its lane's.
+/// Maximum concurrent lookups of one request: a long list must not use up its lane's.
 const ASKED_MAX: usize = 256;
 
-/// When a request came by the time of day, and how long its features may take.
+/// A request's wall time, the deadline for its features, and the kind of its event.
 #[derive(Clone, Copy)]
 struct Occasion {
     unix_ms: i64,
@@ -26,33 +26,33 @@ struct Occasion {
     event: EventIs,
 }
 
-/// What a request's event is to windows.
+/// How windows treat a request's event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum EventIs {
     New,
-    /// An attempt before this one may have added it: it is among those of the past now. A window that excludes the
-    /// current event and is read for the first time then, as by a caller's retry under the same key, counts it all the
-    /// same: one event too many, for as long as it is within the window. Nobody knows of a window which of its events is
-    /// the one that was added.
+    /// An earlier attempt may have added it, so it is a past event now.
+    ///
+    /// A window that excludes the current event still counts it, if a retry under the same key reads that window for the
+    /// first time: one event too many, for as long as it is within the window. A window cannot identify the added event.
     Counted,
-    /// An offline row, and no real event: features that it does not bring are not looked up.
+    /// An offline row is not a real event: features that it does not contain are not looked up.
     Unreal,
 }
 
-/// What was found for one feature of one row.
+/// The result of reading one feature of one row.
 enum Found {
     /// Its key is missing.
     NoKey,
-    /// An offline row did not bring it.
+    /// An offline row does not contain it.
     NotGiven,
-    /// The deadline passed before anything was asked.
+    /// The deadline passed before the request was sent.
     NoTime,
     Record(Lookup),
     Window(Windowed),
 }
 
 impl<S: Sink> DecisionWalk<'_, S> {
-    /// Reads the features that this attempt needs. Rows that must have one and do not get it fail.
+    /// Reads the features that this attempt needs. Rows without a required feature fail.
     pub(crate) async fn features(&mut self, plan: &Plan<'_>) {
         let remedies = &self.decision.program.remedies;
         let which = self.buffers.rows_where(|state| match plan.attempt {
@@ -73,7 +73,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
         };
         let occasion = Occasion { unix_ms: self.unix_ms, deadline, event };
         let before = self.counted;
-        // Before the first await: a client that hangs up meanwhile may have been counted.
+        // Before the first await: if the client hangs up meanwhile, its event may have been counted.
         self.count_as(before || event == EventIs::New);
         let written = find_features(self.lane, self.decision, &mut self.buffers, which, occasion).await;
         self.count_as(before || written);
@@ -87,7 +87,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
     }
 }
 
-/// Rows that go on, and those whose remedy reads features too. A row that violates the schema is no event.
+/// Open rows, and failed rows whose remedy reads features. A row that violates the schema is not an event.
 fn reads_features(state: &RowState, remedies: &Remedies) -> bool {
     match &state.progress {
         Progress::Open => true,
@@ -99,13 +99,13 @@ fn reads_features(state: &RowState, remedies: &Remedies) -> bool {
     }
 }
 
-/// Rows of a second attempt that failed for want of a feature.
+/// Rows of a second attempt that failed because of a missing feature.
 fn lacks_features(state: &RowState) -> bool {
     let cause = state.remedy.as_ref().map(|remedied| remedied.cause);
     state.open() && cause == Some(FaultKind::FeatureUnavailable)
 }
 
-/// Finds the features of these rows that are not known yet. A row that lacks a required one fails, and the others go on.
+/// Reads the features of these rows that are not known yet. A row without a required feature fails; the others go on.
 /// Returns whether any window may have been written.
 async fn find_features<S: Sink>(
     lane: &Lane<S>,
@@ -118,16 +118,16 @@ async fn find_features<S: Sink>(
     let mut written = false;
     let mut later: Vec<(usize, usize)> = Vec::new();
     for (done, &row) in which.iter().enumerate() {
-        set_idle_policy(done).await;
+        yield_between_rows(done).await;
         for (feature, plan) in decision.program.features.iter().enumerate() {
             if known(buffers.rows.fact(row, feature).origin) {
                 continue;
             }
-            match asked.at_hand(plan, feature, &buffers.rows, row) {
+            match asked.available(plan, feature, &buffers.rows, row) {
                 Some(found) => {
-                    // An embedded window was stepped.
+                    // An embedded window counted the event.
                     written |= matches!(found, Found::Window(_));
-                    settle(&decision.program, buffers, row, feature, found);
+                    settle(&decision.program, buffers, row, feature, &found);
                 }
                 None if computed(plan) => {}
                 None => later.push((row, feature)),
@@ -139,40 +139,38 @@ async fn find_features<S: Sink>(
         let answers = join_all(some.iter().map(|&(row, feature)| asked.ask(feature, rows, row))).await;
         for (&(row, feature), found) in some.iter().zip(answers) {
             written |= sent(&found);
-            settle(&decision.program, buffers, row, feature, found);
+            settle(&decision.program, buffers, row, feature, &found);
         }
     }
     compute(&decision.program, buffers, which).await;
     written && occasion.event == EventIs::New
 }
 
-/// A declared default is not knowledge: the second attempt may find the feature.
+/// Whether a value is final. A declared default is not: the second attempt may find the feature.
 fn known(origin: Origin) -> bool {
     !matches!(origin, Origin::None | Origin::Declared)
 }
 
 /// Whether a shared window may have received the event.
 fn sent(found: &Found) -> bool {
-    match found {
-        Found::NoKey | Found::NotGiven | Found::NoTime | Found::Record(_) => false,
-        Found::Window(windowed) => {
-            !matches!(windowed, Windowed::Failed { why: LookupError::Down | LookupError::Busy })
-        }
-    }
+    let unsent = |windowed: &Windowed| {
+        matches!(windowed, Windowed::Failed { why: LookupError::Down | LookupError::Busy })
+    };
+    matches!(found, Found::Window(windowed) if !unsent(windowed))
 }
 
 fn computed(plan: &FeaturePlan) -> bool {
     matches!(plan.from, FeatureFrom::Compute(_))
 }
 
-/// In the order of the document: each may use those before it.
+/// Computes features in document order: each may use those before it.
 async fn compute(program: &Program, buffers: &mut RowBuffers, which: &[usize]) {
     for (done, &row) in which.iter().enumerate() {
-        set_idle_policy(done).await;
+        yield_between_rows(done).await;
         for (feature, plan) in program.features.iter().enumerate().filter(|(_, plan)| computed(plan)) {
             let given = buffers.rows.fact(row, feature).origin == Origin::Given;
             if !given && !program.compute(&mut buffers.rows, row, feature) {
-                fail(buffers, row, plan, "it cannot be told from what is there");
+                fail(buffers, row, plan, "it cannot be computed from the other values");
             }
         }
     }
@@ -185,8 +183,8 @@ struct Asked<'a, S: Sink> {
 }
 
 impl<S: Sink> Asked<'_, S> {
-    /// What needs no wait; none where it must be requested or computed.
-    fn at_hand(&self, plan: &FeaturePlan, feature: usize, rows: &Rows, row: usize) -> Option<Found> {
+    /// A feature that is available without a wait; none if it must be requested or computed.
+    fn available(&self, plan: &FeaturePlan, feature: usize, rows: &Rows, row: usize) -> Option<Found> {
         let mut buffers = [KeyBuffer::new(), KeyBuffer::new()];
         match &plan.from {
             FeatureFrom::Compute(_) => None,
@@ -206,7 +204,7 @@ impl<S: Sink> Asked<'_, S> {
         }
     }
 
-    /// What does: from a store, or from a window that several replicas share.
+    /// Requests a feature from a store, or from a window that several replicas share.
     async fn ask(&self, feature: usize, rows: &Rows, row: usize) -> Found {
         let plan = &self.decision.program.features[feature];
         let mut buffers = [KeyBuffer::new(), KeyBuffer::new()];
@@ -248,7 +246,7 @@ impl<S: Sink> Asked<'_, S> {
     }
 }
 
-/// A row as a window's event; none where its key is missing, or the feature is no window.
+/// A row as a window's event; none if its key is missing or the feature is not a window.
 pub(crate) fn window_event<'r>(
     plan: &'r FeaturePlan,
     rows: &'r Rows,
@@ -269,115 +267,63 @@ pub(crate) fn window_event<'r>(
     Some(Event { key, at_ms, value, current: *current, write: true })
 }
 
-/// Sets a feature to what was found, or reacts as declared where nothing was.
-fn settle(program: &Program, buffers: &mut RowBuffers, row: usize, feature: usize, found: Found) {
+/// Sets a feature to the value that was found, or applies the declared reaction.
+fn settle(program: &Program, buffers: &mut RowBuffers, row: usize, feature: usize, found: &Found) {
     let plan = &program.features[feature];
     let rows = &mut buffers.rows;
-    let failed = match found {
-        Found::NoKey => react(program, rows, (row, feature), &plan.on_missing, "its key is missing"),
-        Found::NotGiven => react(program, rows, (row, feature), &plan.on_missing, "the row did not bring it"),
-        Found::NoTime => react(program, rows, (row, feature), &plan.on_error, LookupError::Timeout.label()),
-        Found::Window(Windowed::Value { value, .. }) => {
-            let fact = FeatureFact { origin: Origin::Window, age_ms: None };
-            put(program, rows, (row, feature), Scalar::Float(value), fact)
-        }
-        Found::Window(Windowed::Failed { why }) => {
-            react(program, rows, (row, feature), &plan.on_error, why.label())
-        }
-        Found::Window(_) => {
-            react(program, rows, (row, feature), &plan.on_missing, "its window does not reach back that far")
-        }
-        Found::Record(lookup) => looked_up(program, rows, (row, feature), lookup),
+    let (reaction, why) = match value_of(plan, found) {
+        Ok((value, fact)) if program.put(rows, row, feature, value, fact) => return,
+        Ok(_) => (&plan.on_error, "its value has the wrong type"),
+        Err(absence) => absence,
     };
-    if let Some(why) = failed {
+    if !program.react(rows, row, feature, reaction) {
         fail(buffers, row, plan, why);
     }
 }
 
-/// `None`, or why the feature's absence is a fault.
-fn looked_up(
-    program: &Program,
-    rows: &mut Rows,
-    place: (usize, usize),
-    lookup: Lookup,
-) -> Option<&'static str> {
-    let plan = &program.features[place.1];
-    let field = match &plan.from {
-        FeatureFrom::Lookup { field, .. } => &**field,
-        _ => return None,
-    };
-    let absent = "there is none";
-    match lookup {
-        Lookup::Absent => react(program, rows, place, &plan.on_missing, absent),
-        Lookup::Found { record, age, from_cache } => {
-            let Some(value) = record.get(field) else {
-                return react(program, rows, place, &plan.on_missing, absent);
-            };
-            let too_old = plan.max_age_ms.is_some_and(|max| age > Duration::from_millis(max));
-            if too_old && plan.on_stale != CompiledReaction::UseStale {
-                return react(program, rows, place, &plan.on_stale, "what is known of it is too old");
-            }
-            let origin = match (too_old, from_cache) {
-                (true, _) => Origin::Stale,
-                (false, true) => Origin::Cache,
-                (false, false) => Origin::Source,
-            };
-            put(program, rows, place, value, fact(origin, age))
+/// A feature's value, or the declared reaction to its absence and why it is absent.
+type FoundValue<'f> = Result<(Scalar<'f>, FeatureFact), (&'f CompiledReaction, &'static str)>;
+
+fn value_of<'f>(plan: &'f FeaturePlan, found: &'f Found) -> FoundValue<'f> {
+    match found {
+        Found::NoKey => Err((&plan.on_missing, "its key is missing")),
+        Found::NotGiven => Err((&plan.on_missing, "the row does not contain it")),
+        Found::NoTime => Err((&plan.on_error, LookupError::Timeout.label())),
+        Found::Window(Windowed::Value { value, .. }) => {
+            Ok((Scalar::Float(*value), FeatureFact { origin: Origin::Window, age_ms: None }))
         }
-        Lookup::Failed { why, stale } => match stale {
-            Some((record, age)) if plan.on_error == CompiledReaction::UseStale => {
-                stale_value(program, rows, place, (&record, field), age)
-            }
-            _ => react(program, rows, place, &plan.on_error, why.label()),
-        },
+        Found::Window(Windowed::Failed { why }) => Err((&plan.on_error, why.label())),
+        Found::Window(_) => Err((&plan.on_missing, "its window has not run for its full length")),
+        Found::Record(lookup) => looked_up(plan, lookup),
     }
 }
 
-fn stale_value(
-    program: &Program,
-    rows: &mut Rows,
-    place: (usize, usize),
-    (record, field): (&Record, &str),
-    age: Duration,
-) -> Option<&'static str> {
-    match record.get(field) {
-        Some(value) => put(program, rows, place, value, fact(Origin::Stale, age)),
-        None => react(program, rows, place, &program.features[place.1].on_missing, "there is none"),
+fn looked_up<'f>(plan: &'f FeaturePlan, lookup: &'f Lookup) -> FoundValue<'f> {
+    let missing = (&plan.on_missing, "its source has no value");
+    let too_old = |age: Duration| plan.max_age_ms.is_some_and(|max| age > Duration::from_millis(max));
+    let (record, age, origin) = match lookup {
+        Lookup::Absent => return Err(missing),
+        Lookup::Found { record, age, .. } if too_old(*age) => (record, *age, Origin::Stale),
+        Lookup::Found { record, age, from_cache: true } => (record, *age, Origin::Cache),
+        Lookup::Found { record, age, from_cache: false } => (record, *age, Origin::Source),
+        Lookup::Failed { stale: Some((record, age)), .. } if plan.on_error == CompiledReaction::UseStale => {
+            (record, *age, Origin::Stale)
+        }
+        Lookup::Failed { why, .. } => return Err((&plan.on_error, why.label())),
+    };
+    let FeatureFrom::Lookup { field, .. } = &plan.from else { return Err(missing) };
+    let value = record.get(field).ok_or(missing)?;
+    let found = matches!(lookup, Lookup::Found { .. });
+    if found && origin == Origin::Stale && plan.on_stale != CompiledReaction::UseStale {
+        return Err((&plan.on_stale, "its last known value is too old"));
     }
+    Ok((value, FeatureFact { origin, age_ms: Some(u32::try_from(age.as_millis()).unwrap_or(u32::MAX)) }))
 }
 
-fn fact(origin: Origin, age: Duration) -> FeatureFact {
-    FeatureFact { origin, age_ms: Some(u32::try_from(age.as_millis()).unwrap_or(u32::MAX)) }
-}
-
-fn put(
-    program: &Program,
-    rows: &mut Rows,
-    (row, feature): (usize, usize),
-    value: Scalar<'_>,
-    fact: FeatureFact,
-) -> Option<&'static str> {
-    if program.put(rows, row, feature, value, fact) {
-        return None;
-    }
-    let on_error = &program.features[feature].on_error;
-    react(program, rows, (row, feature), on_error, "what is there is not of its type")
-}
-
-fn react(
-    program: &Program,
-    rows: &mut Rows,
-    (row, feature): (usize, usize),
-    reaction: &CompiledReaction,
-    why: &'static str,
-) -> Option<&'static str> {
-    (!program.react(rows, row, feature, reaction)).then_some(why)
-}
-
-/// A row that failed before goes on to its remedy without the feature.
+/// Fails an open row. A row that failed before goes on to its remedy without the feature.
 fn fail(buffers: &mut RowBuffers, row: usize, plan: &FeaturePlan, why: &str) {
     if buffers.states[row].open() {
-        let text = format!("feature '{}' is not there: {why}; try again, or see its source", plan.name);
+        let text = format!("feature '{}' is missing: {why}; try again, or check its source", plan.name);
         buffers.states[row].progress =
             Progress::Failed(Fault::new(FaultKind::FeatureUnavailable, Stage::Features, text));
     }

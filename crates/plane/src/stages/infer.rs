@@ -1,4 +1,4 @@
-//! What a run gave: scores for its rows, and what their records say of the run.
+//! The result of a run: scores for its rows, and notes for their records.
 
 use crate::batch::Ran;
 use crate::decision_walk::DecisionWalk;
@@ -7,7 +7,7 @@ use flyball_core::{Fault, Sink};
 use flyball_decision::row_numbers;
 use flyball_journal::record_codec::ModelRun;
 
-/// Numbers of one output that a row's record has.
+/// Maximum numbers of one output in a row's record.
 const NUMBERS_MAX: usize = 16;
 
 impl<S: Sink> DecisionWalk<'_, S> {

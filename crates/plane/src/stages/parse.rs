@@ -1,4 +1,4 @@
-//! A body's rows, read into the request's buffers and checked against the decision's schema. Faults stay with their row.
+//! Reads a body's rows into the request's buffers and checks them against the schema. Faults stay with their row.
 
 use crate::row_buffers::RowBuffers;
 use crate::{Decision, Lane};
@@ -22,7 +22,7 @@ pub(crate) fn parse<S: Sink, D: DecisionDialect>(
     let ask = dialect.rows(body, &lane.plane.limits.request, &mut reader)?;
     reader.finish();
     if buffers.rows.is_empty() {
-        return Err(Fault::malformed("there is no row to decide; send at least one"));
+        return Err(Fault::malformed("the request has no rows; send at least one"));
     }
     Ok(ask)
 }

@@ -2,17 +2,17 @@
 
 use crate::decision_walk::DecisionWalk;
 use crate::plan::{ModelStep, Plan};
-use crate::row_buffers::{Progress, set_idle_policy};
+use crate::row_buffers::{Progress, yield_between_rows};
 use crate::walk::Walk;
 use flyball_core::{Fault, FaultKind, Sink, Stage};
 use flyball_decision::{ChosenRoute, Fired, GuardFault, Verdict};
 
 impl<S: Sink> DecisionWalk<'_, S> {
-    /// Decides rows that no model is to score. Open rows whose fields or features are outside their guards fail.
+    /// Decides rows that need no model score. Open rows whose fields or features are outside their guards fail.
     pub(crate) async fn policy_before_models(&mut self, plan: &Plan<'_>, walk: &mut Walk<S>) {
-        self.evaluate_rules(|way| way == Some(ChosenRoute::Rules));
+        self.evaluate_rules(|route| route == Some(ChosenRoute::Rules));
         for row in 0..self.buffers.states.len() {
-            set_idle_policy(row).await;
+            yield_between_rows(row).await;
             let buffers = &mut *self.buffers;
             if buffers.states[row].open()
                 && let Err(fault) = self.decision.program.policy.inputs_guarded(&buffers.rows, row)
@@ -21,19 +21,19 @@ impl<S: Sink> DecisionWalk<'_, S> {
             }
         }
         if plan.steps.is_empty() {
-            self.evaluate_rules(|_way| true);
+            self.evaluate_rules(|_route| true);
             walk.stage(Stage::Policy, ());
         }
     }
 
-    /// Evaluates the policy for those of the rows that have all scores of their variant.
+    /// Evaluates the policy for open rows after their variant's last model.
     pub(crate) async fn policy(&mut self, step: &ModelStep, rows: &[usize]) {
         if !step.last {
             return;
         }
         let (program, buffers) = (&self.decision.program, &mut *self.buffers);
         for (done, &row) in rows.iter().enumerate() {
-            set_idle_policy(done).await;
+            yield_between_rows(done).await;
             if !buffers.states[row].open() {
                 continue;
             }
@@ -45,14 +45,14 @@ impl<S: Sink> DecisionWalk<'_, S> {
         }
     }
 
-    /// The same declared outcome for each open row.
+    /// Gives each open row this declared outcome.
     pub(crate) fn decide_open(&mut self, outcome: usize) {
         for state in self.buffers.states.iter_mut().filter(|state| state.open()) {
             state.progress = Progress::Decided { verdict: declared(outcome), score: None };
         }
     }
 
-    /// Decides open rows of these ways by the rules alone.
+    /// Decides open rows of the wanted routes by rules alone.
     fn evaluate_rules(&mut self, wanted: impl Fn(Option<ChosenRoute>) -> bool) {
         let (policy, buffers) = (&self.decision.program.policy, &mut *self.buffers);
         for (row, state) in buffers.states.iter_mut().enumerate().filter(|(_, state)| state.open()) {
@@ -65,12 +65,12 @@ impl<S: Sink> DecisionWalk<'_, S> {
     }
 }
 
-/// An outcome that was declared, and not evaluated.
+/// A declared outcome, without evaluation.
 pub(crate) fn declared(outcome: usize) -> Verdict {
     Verdict { outcome, band: None, fired: Fired::new() }
 }
 
 fn violated(fault: &GuardFault) -> Fault {
-    let text = format!("{fault}; the decision's guard let nothing through");
+    let text = format!("{fault}; the decision's guard rejected it");
     Fault::new(FaultKind::GuardViolated, Stage::Policy, text)
 }

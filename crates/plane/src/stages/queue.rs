@@ -1,28 +1,26 @@
-//! The way to a run and back: the job goes to the lane that will run it, and its caller waits. What happens on that lane is
-//! the second walk (`batch.rs`).
+//! Queues a job on the lane that will run it, and waits for the result. That lane's part is the second walk (`batch.rs`).
 
 use crate::admission::Permit;
-use crate::batch::rows;
 use crate::decision_walk::DecisionWalk;
 use crate::job::Job;
 use crate::plan::{ModelStep, Plan};
 use crate::reply::Answered;
 use crate::stages::admit::Admitted;
 use crate::walk::Walk;
-use crate::{Lane, Model, share};
+use crate::{Lane, Model};
 use flyball_core::{Fault, FaultKind, Nanos, Priority, Sink, Stage, Tensor};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Beyond its deadline, or beyond the longest wait and run, a caller is answered even if the lane that has its job hangs.
+/// How long after its deadline, or after the longest wait and run, a caller is answered if its job's lane hangs.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// What a run is requested with. The permit is proof of admission, and comes back with the outputs.
+/// The terms of a run. The permit proves admission, and is returned with the outputs.
 pub(crate) struct RunTicket {
     pub(crate) permit: Permit,
     pub(crate) priority: Priority,
     pub(crate) deadline: Option<Nanos>,
-    /// How long after its deadline it is waited for, where another lane has it.
+    /// How long to wait past the deadline if the job is on another lane.
     pub(crate) grace: Duration,
 }
 
@@ -32,40 +30,23 @@ impl RunTicket {
     }
 }
 
-/// Runs one request's inputs, in a batch with whatever else is ready.
+/// Runs one request's inputs, in a batch with other ready requests.
 pub(crate) async fn queue<S: Sink>(
     lane: &Lane<S>,
     model: &Arc<Model<S::Model>>,
     inputs: Vec<Tensor>,
     ticket: RunTicket,
 ) -> Answered {
-    let rows = rows(&inputs);
     let (deadline, grace) = (ticket.deadline, ticket.grace);
-    let scale = model.scale(&inputs, rows);
     let (promise, mut waiting) = lane.slots.pair();
-    let job = Job {
-        cost_ns: share::cost_ns(model, rows * scale),
-        model: Arc::clone(model),
-        inputs,
-        rows,
-        scale,
-        priority: ticket.priority,
-        deadline,
-        came: lane.now(),
-        booking: None,
-        moved: false,
-        alone: false,
-        permit: ticket.permit,
-        promise,
-    };
-    let here = lane.accept(job)?;
+    let here = lane.accept(Job::new(model, inputs, ticket, promise, lane.now()))?;
     match if here { waiting.unless_moved().await } else { None } {
         Some(ran) => ran,
         None => patiently(lane, model, deadline, grace, waiting).await,
     }
 }
 
-/// Waits for another lane, but not for ever: that lane may hang inside a model.
+/// Waits for another lane for a bounded time: it may hang inside a model.
 async fn patiently<S: Sink>(
     lane: &Lane<S>,
     model: &Model<S::Model>,
@@ -76,7 +57,7 @@ async fn patiently<S: Sink>(
     let longest = model.terms.queue_wait_max + model.terms.run_max;
     let left = deadline.map_or(longest, |deadline| deadline.since(lane.now()).min(longest));
     tokio::time::timeout(left + grace, waiting).await.unwrap_or_else(|_elapsed| {
-        let text = format!("no lane took up the request within {} ms; try again shortly", left.as_millis());
+        let text = format!("no lane ran the request within {} ms; try again shortly", left.as_millis());
         let hung = Fault::new(FaultKind::LaneFull, Stage::Queue, text).retry_after(left);
         let late = deadline.is_some_and(|deadline| deadline <= lane.now());
         Err(if late { Job::<S::Model>::too_late() } else { hung })
@@ -86,7 +67,7 @@ async fn patiently<S: Sink>(
 impl<S: Sink> DecisionWalk<'_, S> {
     pub(crate) fn ticket(&self, permit: Permit, plan: &Plan<'_>, walk: &Walk<S>) -> RunTicket {
         let ticket = RunTicket::new(permit, self.ask.priority, plan.deadline);
-        // A remedy answers in its place, and in time.
+        // A remedy must still answer in time.
         if plan.deadline < walk.deadline { RunTicket { grace: Duration::ZERO, ..ticket } } else { ticket }
     }
 
@@ -107,7 +88,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
         admitted
     }
 
-    /// Fails the rows of a run that failed. What it was admitted with goes to the next run.
+    /// Fails the rows of a failed run, or returns the permit for the next run.
     pub(crate) fn settle(&mut self, rows: &[usize], ran: Result<Admitted, Fault>) -> Option<Admitted> {
         ran.map_err(|fault| self.buffers.fail(rows, &fault)).ok()
     }

@@ -1,5 +1,5 @@
-//! Recording decisions: each row's record goes to the journal, and, where the decision is declared `sync`, the answer waits
-//! until it is on the disk. Slots for the records were reserved at admission.
+//! Passes each row's record to the journal. If the decision is declared `sync`, the answer waits until the record is on the
+//! disk. Slots for the records were reserved at admission.
 
 use crate::decision_walk::DecisionWalk;
 use crate::journal_slots::Offered;
@@ -12,19 +12,11 @@ use flyball_core::{DecisionRecord, Decisions, Fault, FaultKind, LaneRecorder, Si
 use flyball_decision::{Durability, Remedy, WhenUnavailable};
 use std::time::Duration;
 
-/// When to try again, where the journal has no slot.
+/// The retry pause if the journal has no slot.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Why offered records are not known to be on the disk.
-enum Lost {
-    /// They never will be.
-    Unavailable(Unavailable),
-    /// Some still may be.
-    Late,
-}
-
 impl<S: Sink> DecisionWalk<'_, S> {
-    /// The answer as it was recorded, or as the remedy leaves it. Counts what was decided.
+    /// Records and counts the decisions. Returns the answer, changed by a remedy if recording failed.
     pub(crate) async fn record(
         &mut self,
         decisions: Result<Decisions, Fault>,
@@ -40,8 +32,8 @@ impl<S: Sink> DecisionWalk<'_, S> {
         decisions: Result<Decisions, Fault>,
         walk: &Walk<S>,
     ) -> Result<Decisions, Fault> {
-        let Some(recorder) = self.slots.recorder() else { return decisions };
-        if let Some(why) = self.slots.unavailable() {
+        let Some(recorder) = self.lane.recorder() else { return decisions };
+        if let Some(why) = self.slots.unavailable {
             self.missed(recorder, why);
             return decisions;
         }
@@ -57,7 +49,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
         self.decision.program.record.durability == Durability::Sync
     }
 
-    /// Offers a record of each row that was decided, or was admitted and failed.
+    /// Offers a record of each row that was decided, or that was admitted and failed.
     fn offer(&mut self, recorder: &dyn LaneRecorder, walk: &Walk<S>) {
         let facts = self.request_facts(walk);
         for row in 0..self.buffers.states.len() {
@@ -74,7 +66,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
         }
     }
 
-    /// Tells the journal how many decisions are answered without a record.
+    /// Reports to the journal how many decisions are answered without a record.
     fn missed(&self, recorder: &dyn LaneRecorder, why: Unavailable) {
         let decisions = self.buffers.states.iter().filter(|state| unrecorded(state)).count();
         if decisions > 0 {
@@ -97,11 +89,12 @@ impl<S: Sink> DecisionWalk<'_, S> {
         }
         let remedy = program.remedies.record_error;
         let lost = self.let_go();
-        let fault = fault(Stage::Record, lost.why());
-        let again = remedy == Remedy::Retry && matches!(lost, Lost::Unavailable(_));
+        let why = lost.unwrap_or(Unavailable::Behind);
+        let fault = fault(Stage::Record, why);
+        let again = remedy == Remedy::Retry && lost.is_some();
         if !(again && self.offer_again(recorder, &fault, walk).await) {
             self.redecide(remedy, &fault);
-            self.missed(recorder, lost.why());
+            self.missed(recorder, why);
         }
         self.answer(walk)
     }
@@ -122,8 +115,9 @@ impl<S: Sink> DecisionWalk<'_, S> {
         kept
     }
 
-    /// Gives up records that are not known to be on the disk; their rows count as unrecorded.
-    fn let_go(&mut self) -> Lost {
+    /// Gives up records that are not known to be on the disk; their rows count as unrecorded. Returns why they were lost;
+    /// none where some may still reach the disk.
+    fn let_go(&mut self) -> Option<Unavailable> {
         let (late, lost): (Vec<Offered>, Vec<Offered>) =
             self.slots.take_unkept().into_iter().partition(|offered| offered.kept.is_none());
         for offered in late.iter().chain(&lost) {
@@ -131,10 +125,10 @@ impl<S: Sink> DecisionWalk<'_, S> {
         }
         self.slots.give_up(&late);
         let why = lost.first().and_then(|offered| offered.kept?.err());
-        why.filter(|_| late.is_empty()).map_or(Lost::Late, Lost::Unavailable)
+        why.filter(|_| late.is_empty())
     }
 
-    /// Replaces each decision that has no record by what its remedy declares.
+    /// Replaces each unrecorded decision as its remedy declares.
     fn redecide(&mut self, remedy: Remedy, fault: &Fault) {
         let (policy, buffers) = (&self.decision.program.policy, &mut *self.buffers);
         for (row, state) in buffers.states.iter_mut().enumerate().filter(|(_, state)| unrecorded(state)) {
@@ -159,26 +153,17 @@ impl<S: Sink> DecisionWalk<'_, S> {
     }
 }
 
-impl Lost {
-    fn why(&self) -> Unavailable {
-        match self {
-            Lost::Unavailable(why) => *why,
-            Lost::Late => Unavailable::Behind,
-        }
-    }
-}
-
 pub(crate) fn fault(stage: Stage, why: Unavailable) -> Fault {
     let text = format!("the decision cannot be recorded, the journal is {}; try again shortly", why.label());
     Fault::new(FaultKind::RecordFailed, stage, text).retry_after(PAUSE)
 }
 
-/// Whether a row is decided without a record, on the disk or under way.
+/// Whether a row is decided but has no record, on the disk or under way.
 fn unrecorded(state: &RowState) -> bool {
     matches!(state.progress, Progress::Decided { .. }) && !state.offered
 }
 
-/// What is recorded of a row; nothing of rows that were refused before admission.
+/// The counted part of a row's record; none for rows that were refused before admission.
 fn record_of(state: &RowState) -> Option<DecisionRecord> {
     let outcome = match &state.progress {
         Progress::Decided { verdict, .. } => Some(verdict.outcome),

@@ -1,4 +1,4 @@
-//! The answer: assembled from rows that were decided or failed, and written in the transport's dialect.
+//! Assembles the answer from decided and failed rows, and writes it in the transport's dialect.
 
 use crate::Lane;
 use crate::decision_walk::DecisionWalk;
@@ -20,7 +20,7 @@ pub(crate) fn respond<S: Sink, D: DecisionDialect>(
 }
 
 impl<S: Sink> DecisionWalk<'_, S> {
-    /// Assembles the answer. Where no row could be decided, the fault is the request's.
+    /// Assembles the answer. If no row could be decided, the request fails.
     pub(crate) fn answer(&mut self, walk: &Walk<S>) -> Result<Decisions, Fault> {
         let hopeless = self.ask.single
             || self.buffers.states.iter().all(
@@ -40,7 +40,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
             policy: self.decision.program.policy_digest,
             schema: self.decision.program.schema_digest,
             repeated: false,
-            timings: self.ask.timings.then(|| walk.timings()),
+            timings: self.ask.timings.then_some(walk.took),
         })
     }
 
@@ -81,7 +81,8 @@ impl<S: Sink> DecisionWalk<'_, S> {
         let mut variants = states
             .filter(|state| matches!(state.progress, Progress::Decided { score: Some(_), .. }))
             .map(|state| state.variant);
-        let Some(first) = variants.next() else { return Arc::clone(&self.decision.nobody) };
+        // An empty `Arc` of a slice shares a static allocation.
+        let Some(first) = variants.next() else { return Arc::default() };
         if variants.clone().all(|variant| variant == first) {
             return Arc::clone(&self.decision.decided_by[first]);
         }
@@ -103,7 +104,7 @@ impl<S: Sink> DecisionWalk<'_, S> {
             let record = DecisionRecord { outcome, remedy: state.remedy };
             self.lane.sink.decided(&self.decision.meter, &record);
         }
-        self.slots.counted();
+        self.slots.counted = true;
     }
 }
 
@@ -111,8 +112,8 @@ fn failed(fault: &Fault) -> RowOutcome {
     RowOutcome::Failed { kind: fault.kind, stage: fault.stage, text: fault.text.to_string() }
 }
 
-/// A row that was neither decided nor failed: a mistake of ours, and no reason to end the lane.
+/// A row that was neither decided nor failed: a bug, but no reason to end the lane.
 fn undecided() -> Fault {
-    let text = "the row came to no decision, which is a mistake of the server; tell who runs it";
+    let text = "the row was not decided, which is a bug in the server; report it to its operator";
     Fault::new(FaultKind::Panicked, Stage::Policy, text)
 }

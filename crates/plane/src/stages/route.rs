@@ -1,8 +1,8 @@
-//! Which deployment, version and variant serve a request. Every transport comes through here. Lookups are pure functions of the
-//! routes, the caller's access, the name and the number that was drawn for the request.
+//! Finds the deployment, version and variant for a request, on every transport. Lookups are pure functions of the routes, the
+//! caller's access, the name and the number drawn for the request.
 //!
-//! A name that a caller may not see is answered like an unknown one. A model that serves a decision is reached through that
-//! decision alone, unless its document says `expose: tensors`.
+//! A name that a caller may not see is answered like an unknown one. A model that serves a decision is reached only through
+//! that decision, unless its document says `expose: tensors`.
 
 use crate::decision_walk::DecisionWalk;
 use crate::row_buffers::{Progress, RowState};
@@ -11,20 +11,20 @@ use flyball_core::{Access, Fault, FaultKind, ModelRef, Sink, Stage, Verb};
 use flyball_decision::{ChosenRoute, Expose, unit};
 use std::sync::Arc;
 
-/// Names of other deployments in one error, at most.
+/// Maximum names of other deployments in one error.
 const NAMED_MAX: usize = 8;
 
-/// The version that the caller names, or else the deployment's own, of a model that takes tensors.
+/// The version that the caller names, or the deployment's default, of a model that accepts tensors.
 pub fn route<M>(routes: &Routes<M>, access: &Access, wanted: &ModelRef) -> Result<Arc<Model<M>>, Fault> {
     version(exposed(routes, access, &wanted.name)?, wanted)
 }
 
-/// The same of any deployment that the caller may see: its readiness is no secret.
+/// The same for any deployment that the caller may see, for readiness checks.
 pub fn ready<M>(routes: &Routes<M>, access: &Access, wanted: &ModelRef) -> Result<Arc<Model<M>>, Fault> {
     version(visible(routes, access, &wanted.name)?, wanted)
 }
 
-/// A deployment whose models take tensors.
+/// A deployment whose models accept tensors.
 pub fn exposed<'r, M>(
     routes: &'r Routes<M>,
     access: &Access,
@@ -48,23 +48,29 @@ fn visible<'r, M>(
     access: &Access,
     name: &str,
 ) -> Result<&'r Arc<Deployment<M>>, Fault> {
+    look_up(routes, access, name, ("model", FaultKind::ModelNotFound), |_| true)
+}
+
+/// A deployment that the caller may see. `of` selects those that an error names instead.
+fn look_up<'r, M>(
+    routes: &'r Routes<M>,
+    access: &Access,
+    name: &str,
+    (what, unknown): (&str, FaultKind),
+    of: impl Fn(&Deployment<M>) -> bool,
+) -> Result<&'r Arc<Deployment<M>>, Fault> {
+    let fault = |kind, text: String| Err(Fault::new(kind, Stage::Route, text));
     let seen = access.sees(name);
-    if let Some(deployment) = routes.get(name).filter(|_| seen) {
-        return Ok(deployment);
-    }
-    match routes.not_ready(name).filter(|_| seen) {
-        Some(reason) => {
-            let text = format!("model '{name}' is not served: {reason}");
-            Err(Fault::new(FaultKind::ModelNotReady, Stage::Route, text))
+    match (routes.get(name).filter(|_| seen), routes.not_ready(name).filter(|_| seen)) {
+        (Some(deployment), _) => Ok(deployment),
+        (None, Some(reason)) => {
+            fault(FaultKind::ModelNotReady, format!("{what} '{name}' is not served: {reason}"))
         }
-        None => {
-            let text = format!("model '{name}' is not here{}", others(routes, access, |_| true));
-            Err(Fault::new(FaultKind::ModelNotFound, Stage::Route, text))
-        }
+        (None, None) => fault(unknown, format!("unknown {what} '{name}'{}", others(routes, access, of))),
     }
 }
 
-/// The names that are served and that the caller may see.
+/// The serving names that the caller may see.
 fn others<M>(routes: &Routes<M>, access: &Access, of: impl Fn(&Deployment<M>) -> bool) -> String {
     let seen = routes.deployments().filter(|deployment| access.sees(&deployment.name) && of(deployment));
     let mut names: Vec<_> = seen.map(|deployment| deployment.name.as_str()).collect();
@@ -85,15 +91,15 @@ fn version<M>(deployment: &Deployment<M>, wanted: &ModelRef) -> Result<Arc<Model
     })
 }
 
-/// A model that tensors are sent to.
+/// The model that runs a request's tensors.
 pub struct TensorTarget<M> {
     pub(crate) model: Arc<Model<M>>,
     /// The decision that it serves, which records these calls.
     pub(crate) decision: Option<Arc<Decision<M>>>,
 }
 
-/// The model that answers tensors: the version that the caller names, the candidate where `draw` falls into its share, or
-/// else the deployment's own version.
+/// The model that runs a request's tensors: the version that the caller names, the candidate if `draw` falls into its share,
+/// or the deployment's default version.
 pub(crate) fn tensor_target<M>(
     routes: &Routes<M>,
     access: &Access,
@@ -103,14 +109,14 @@ pub(crate) fn tensor_target<M>(
     let deployment = exposed(routes, access, &wanted.name)?;
     access.require(Verb::Infer, &wanted.name)?;
     let model = match deployment.trial.as_ref().filter(|_| wanted.version.is_none()) {
-        // Requests for models have nothing to stick to a variant by: each is drawn anew.
+        // Requests for models have no key that could fix their variant: each is drawn anew.
         Some(trial) if unit(draw) < trial.share => Arc::clone(&trial.model),
         _ => version(deployment, wanted)?,
     };
     Ok(TensorTarget { model, decision: deployment.decision.clone() })
 }
 
-/// The decision of that name, where the caller may ask for decisions.
+/// The decision of that name, if the caller may request decisions.
 pub(crate) fn decision_target<M>(
     routes: &Routes<M>,
     access: &Access,
@@ -120,30 +126,19 @@ pub(crate) fn decision_target<M>(
     access.require(Verb::Decide, &found.name).map(|()| found)
 }
 
-/// The decision of that name, where the caller may see it.
+/// The decision of that name, if the caller may see it.
 pub fn find_decision<M>(routes: &Routes<M>, access: &Access, name: &str) -> Result<Arc<Decision<M>>, Fault> {
-    let fault = |kind, text: String| Err(Fault::new(kind, Stage::Route, text));
-    let seen = access.sees(name);
-    match (routes.get(name).filter(|_| seen), routes.not_ready(name).filter(|_| seen)) {
-        (Some(deployment), _) => match &deployment.decision {
-            Some(decision) => Ok(Arc::clone(decision)),
-            None => fault(
-                FaultKind::DecisionNotFound,
-                format!("'{name}' is a model without a decision; ask it by /v2/models/{name}/infer"),
-            ),
-        },
-        (None, Some(reason)) => {
-            fault(FaultKind::ModelNotReady, format!("decision '{name}' is not served: {reason}"))
-        }
-        (None, None) => {
-            let others = others(routes, access, |deployment| deployment.decision.is_some());
-            fault(FaultKind::DecisionNotFound, format!("decision '{name}' is not here{others}"))
-        }
-    }
+    let unknown = FaultKind::DecisionNotFound;
+    let decides = |deployment: &Deployment<M>| deployment.decision.is_some();
+    let deployment = look_up(routes, access, name, ("decision", unknown), decides)?;
+    deployment.decision.clone().ok_or_else(|| {
+        let text = format!("'{name}' is a model without a decision; ask it by /v2/models/{name}/infer");
+        Fault::new(unknown, Stage::Route, text)
+    })
 }
 
 impl<S: Sink> DecisionWalk<'_, S> {
-    /// Gives each row an id and a variant. Rows that match the schema are open, the others have failed.
+    /// Assigns an id and a variant to each row. Rows that violate the schema fail.
     pub(crate) fn route(&mut self) {
         let (program, buffers, random) =
             (&self.decision.program, &mut *self.buffers, &self.lane.services.random);

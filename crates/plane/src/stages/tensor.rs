@@ -1,5 +1,6 @@
-//! The model's inputs: from request tensors, by name, in the model's order, of its types and shapes; or from the columns of a
-//! decision's rows. What does not fit is refused with what the model wants.
+//! The model's inputs, in its order, types and shapes: from a request's tensors, or from the columns of a decision's rows.
+//!
+//! A mismatch is refused with what the model expects.
 
 use crate::decision_walk::DecisionWalk;
 use crate::plan::ModelStep;
@@ -8,10 +9,10 @@ use crate::{Model, classification};
 use flyball_core::{Fault, InferRequest, OutputSlot, RequestedOutput, Sink, Stage, Tensor, TensorSpec};
 use smallvec::SmallVec;
 
-/// The outputs that the caller gets, by index in the model's order.
+/// The outputs for the caller, by index in model order.
 pub(crate) type SelectedOutputs = SmallVec<[OutputSlot; 4]>;
 
-/// Takes the inputs, and which outputs are wanted, out of a request.
+/// Extracts the inputs and the selected outputs of a request.
 pub(crate) fn tensor<M>(
     request: &mut InferRequest,
     model: &Model<M>,
@@ -45,20 +46,19 @@ fn inputs(mut given: Vec<Tensor>, specs: &[TensorSpec], batched: bool) -> Result
     Ok(given)
 }
 
-/// The outputs asked for, or all of them.
+/// The requested outputs, or all of them.
 fn selected(asked: &[RequestedOutput], specs: &[TensorSpec], raw: bool) -> Result<SelectedOutputs, Fault> {
     if asked.is_empty() {
         return Ok((0..specs.len()).map(|output| OutputSlot { output, raw, region: None }).collect());
     }
     let place = |asked: &RequestedOutput| {
         let output = specs.iter().position(|spec| *spec.name == *asked.name).ok_or_else(|| {
-            let text = format!("there is no output '{}'; the model gives {}", asked.name, names(specs));
-            Fault::invalid_input(Stage::Tensor, text)
+            misfit(format!("there is no output '{}'; the model gives {}", asked.name, names(specs)))
         })?;
         if asked.classes > 0 {
             classification::check(&specs[output])?;
         }
-        // What goes into a region does not go into the answer.
+        // An output in shared memory is not part of the answer.
         let raw = asked.region.is_none() && asked.binary.unwrap_or(raw);
         Ok(OutputSlot { output, raw, region: asked.region.clone() })
     };
@@ -68,16 +68,15 @@ fn selected(asked: &[RequestedOutput], specs: &[TensorSpec], raw: bool) -> Resul
 fn in_model_order(given: &mut [Tensor], specs: &[TensorSpec]) -> Result<(), Fault> {
     for (place, spec) in specs.iter().enumerate() {
         let Some(found) = given.iter().skip(place).position(|tensor| *tensor.name == *spec.name) else {
-            let text = format!("input '{}' ({}) is missing", spec.name, describe(spec));
-            return Err(Fault::invalid_input(Stage::Tensor, text));
+            let (name, datatype, shape) = (&spec.name, spec.datatype.name(), &spec.shape);
+            return Err(misfit(format!("input '{name}' ({datatype} {shape:?}) is missing")));
         };
         given.swap(place, place + found);
     }
     match given.get(specs.len()) {
         None => Ok(()),
         Some(extra) => {
-            let text = format!("there is no input '{}'; the model takes {}", extra.name, names(specs));
-            Err(Fault::invalid_input(Stage::Tensor, text))
+            Err(misfit(format!("there is no input '{}'; the model takes {}", extra.name, names(specs))))
         }
     }
 }
@@ -85,50 +84,40 @@ fn in_model_order(given: &mut [Tensor], specs: &[TensorSpec]) -> Result<(), Faul
 fn fits(tensor: &Tensor, spec: &TensorSpec) -> Result<(), Fault> {
     if tensor.datatype != spec.datatype {
         let (is, wanted) = (tensor.datatype.name(), spec.datatype.name());
-        let text = format!("input '{}' has datatype {is}; the model wants {wanted}", spec.name);
-        return Err(Fault::invalid_input(Stage::Tensor, text));
+        return Err(misfit(format!("input '{}' has datatype {is}; the model wants {wanted}", spec.name)));
     }
     if !spec.admits(&tensor.shape) {
-        let text = format!(
-            "input '{}' has shape {:?}; the model wants {:?} (-1 is any size)",
-            spec.name,
-            tensor.shape.as_slice(),
-            spec.shape
-        );
-        return Err(Fault::invalid_input(Stage::Tensor, text));
+        let (name, is, wanted) = (&spec.name, tensor.shape.as_slice(), &spec.shape);
+        let text = format!("input '{name}' has shape {is:?}; the model wants {wanted:?} (-1 is any size)");
+        return Err(misfit(text));
     }
     Ok(())
 }
 
-/// Inputs of a model that is batched must agree on the first axis, or the rows of a joined batch would not line up. A
-/// model that is run one request at a time may mean what it likes by it.
+/// Checks that all inputs of a batched model have the same first axis, or the rows of a batch would not line up. For a model
+/// without batching the first axis may have any meaning.
 fn same_rows(given: &[Tensor]) -> Result<(), Fault> {
     let Some(first) = given.first() else { return Ok(()) };
     if let Some(empty) = given.iter().find(|tensor| tensor.rows() > 0 && tensor.size() == 0) {
-        let text = format!("input '{}' has rows without elements; send at least one in each", empty.name);
-        return Err(Fault::invalid_input(Stage::Tensor, text));
+        let name = &empty.name;
+        return Err(misfit(format!("input '{name}' has rows without elements; send at least one in each")));
     }
     if first.rows() == 0 {
-        let text = format!("input '{}' has no rows; send at least one", first.name);
-        return Err(Fault::invalid_input(Stage::Tensor, text));
+        return Err(misfit(format!("input '{}' has no rows; send at least one", first.name)));
     }
     match given.iter().find(|tensor| tensor.rows() != first.rows()) {
         None => Ok(()),
         Some(other) => {
-            let text = format!(
-                "input '{}' has {} rows but '{}' has {}; all inputs must have the same first axis",
-                first.name,
-                first.rows(),
-                other.name,
-                other.rows()
-            );
-            Err(Fault::invalid_input(Stage::Tensor, text))
+            let (name, rows, other, others) = (&first.name, first.rows(), &other.name, other.rows());
+            Err(misfit(format!(
+                "input '{name}' has {rows} rows but '{other}' has {others}; all inputs must have the same first axis"
+            )))
         }
     }
 }
 
-fn describe(spec: &TensorSpec) -> String {
-    format!("{} {:?}", spec.datatype.name(), spec.shape)
+fn misfit(text: String) -> Fault {
+    Fault::invalid_input(Stage::Tensor, text)
 }
 
 fn names(specs: &[TensorSpec]) -> String {

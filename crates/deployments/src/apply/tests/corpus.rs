@@ -1,5 +1,5 @@
-//! The tamper corpus of `tests/golden/signing` as a loader meets it: whatever is wrong, what served goes on, and the reason is
-//! the one that stands there. What is asked of bytes alone, as of bundles that are no JSON, is `signing`'s to test.
+//! The tamper corpus of `tests/golden/signing` through a loader: for each fault the previous deployment keeps serving, and the
+//! reason is the listed one. Cases of bytes alone, such as bundles that are not JSON, are tested in `signing`.
 
 use super::*;
 use flyball_signing::{Trust, TrustRoots};
@@ -31,7 +31,7 @@ fn build(package: &Value, folder: &Path) {
         .for_each(|name| mknodat(CWD, beside(name), FileType::Fifo, Mode::RUSR, 0).unwrap());
 }
 
-/// The trust of a case, and its release and bundle as a document can hold them; none where it cannot.
+/// The trust of a case, and its release and bundle; none if a document cannot contain them.
 fn given(corpus: &Value, case: &Value) -> Option<(Trust, Option<Value>, Value)> {
     let padded = ["trust_bytes", "release_bytes", "bundle_bytes"].iter().any(|key| case.get(key).is_some());
     let text = |key: &str| case[key].as_str().and_then(|name| corpus["texts"][name].as_str());
@@ -50,7 +50,7 @@ fn given(corpus: &Value, case: &Value) -> Option<(Trust, Option<Value>, Value)> 
     Some((trust, release, object(text("bundle")?)?))
 }
 
-/// A deployment whose model is a file of the package, as it lies there: the released one where there is one.
+/// A deployment whose model is a file of the package: the released one if there is one.
 fn bundle(release: Option<Value>, signature: Value, named: &str, package: &Value, folder: &Path) -> Bundle {
     let file = |(name, _): &(&str, &str)| !name.starts_with(".git");
     let model = pairs(&package["files"]).find(|(name, _)| *name == "model.onnx");
@@ -93,8 +93,8 @@ fn whatever_is_wrong_with_what_was_signed_the_old_version_goes_on() {
         let bundle = bundle(release, signature, named, package, folder.path());
         let ack = loader.apply_one(&bundle, &bundle.index.deployments[0], &|| false).unwrap();
         let reason = ack.reason.unwrap_or_default();
-        // The document has no decision, and the releases of the corpus are of one: the last question is answered by that,
-        // and so is that for the version, which is 4 here.
+        // The document has no decision, but the corpus' releases are of a decision: so the last check, and that of the
+        // version, which is 4 here, are refused for that reason.
         let expected = case["expect"].as_str().unwrap();
         let met = |label: &str| reason.starts_with(&format!("{label}: "));
         let unlike = met("wrong_digest") || met("wrong_name");

@@ -1,4 +1,4 @@
-//! What a request for decisions comes to when nothing fails.
+//! Requests for decisions when nothing fails.
 
 use super::world::{World, decided, document, many, one};
 use crate::decision_walk::DecisionWalk;

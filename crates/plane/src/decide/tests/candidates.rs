@@ -1,4 +1,4 @@
-//! A candidate beside a decision: a share of the rows, or the shadow of all of them.
+//! A candidate of a decision: a share of the rows, or a shadow of all of them.
 
 use super::world::{World, decided, document, many, model, one};
 use flyball_core::{Decisions, Fault, Shadow, Shadowed};
@@ -70,8 +70,8 @@ fn a_candidate_in_the_shadow_is_compared_and_is_never_in_an_answer() {
     assert!((0..50).all(|row| decided(&answer, row).score == Some(2.0)));
     assert!(variants(&answer, 50).iter().all(|name| name != "candidate"));
     assert_eq!(answer.unwrap().models.len(), 1);
-    let told = vec![(Shadow::Variant, Shadowed::Compared { agrees: true, apart: 6.0 }); 50];
-    assert_eq!(world.lane.sink.1.borrow().shadowed, told);
+    let wanted = vec![(Shadow::Variant, Shadowed::Compared { agrees: true, apart: 6.0 }); 50];
+    assert_eq!(world.lane.sink.1.borrow().shadowed, wanted);
 }
 
 #[test]

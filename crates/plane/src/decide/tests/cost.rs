@@ -1,7 +1,7 @@
-//! What a record costs the request that it is of. Prints nanoseconds, and asserts none:
+//! The cost of a record for its request. Prints nanoseconds, and asserts none:
 //! `cargo test --release -p flyball-plane -- --ignored --nocapture an_entry_takes`.
 
-use super::recorder::{Book, told};
+use super::recorder::{Book, decoded};
 use super::world::{World, document};
 use crate::Decision;
 use crate::batch::{Place, Ran};
@@ -124,5 +124,5 @@ fn an_entry_takes_so_long() {
     }
     let took = began.elapsed() / ROUNDS;
     let bytes = entry.pairs.len() + entry.input.len() + entry.personal.len();
-    println!("{} ns and {bytes} bytes an entry: {}", took.as_nanos(), told(&entry));
+    println!("{} ns and {bytes} bytes an entry: {}", took.as_nanos(), decoded(&entry));
 }

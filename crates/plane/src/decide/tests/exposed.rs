@@ -1,4 +1,4 @@
-//! A decision's models and tensors: who reaches them, and what is recorded of those who do.
+//! Access to a decision's models by tensors, and the records of such calls.
 
 use super::recorder::Book;
 use super::world::{World, document};
@@ -64,8 +64,8 @@ fn what_a_caller_does_not_see_is_answered_like_what_is_not_there() {
     let text = |access: &Access, name: &str| route(&routes, access, &named(name)).err().unwrap().text;
     let other = access(&["infer:price*", "metrics"]);
     assert_eq!(text(&other, "d").replace("'d'", "'x'"), text(&other, "x"));
-    assert_eq!(text(&other, "x"), "model 'x' is not here", "nothing that it may see serves");
-    assert_eq!(text(&Access::default(), "x"), "model 'x' is not here; serving: d");
+    assert_eq!(text(&other, "x"), "unknown model 'x'", "nothing that it may see serves");
+    assert_eq!(text(&Access::default(), "x"), "unknown model 'x'; serving: d");
     assert_eq!(kind(find_decision(&routes, &other, "d")), Some(FaultKind::DecisionNotFound));
     assert_eq!(kind(find_decision(&routes, &access(&["outcome:d"]), "d")), None, "it sees the decision");
     assert_eq!(kind(access(&["outcome:d"]).require(Verb::Decide, "d")), Some(FaultKind::Forbidden));
@@ -92,8 +92,11 @@ fn tensors_are_recorded_or_refused_and_a_place_that_is_not_used_is_given_back() 
     let record = TensorRecord::reserve(&world.lane, found().decision).unwrap().expect("there is a recorder");
     assert_eq!(book.held(), 1);
     record.with_inputs(&[]).offer(&found().model, &walk);
-    let told = book.of(RecordKind::Tensors);
-    assert_eq!((told.len(), &told[0]["decision"], &told[0]["protocol"]), (1, &json!("d"), &json!("http")));
+    let records = book.of(RecordKind::Tensors);
+    assert_eq!(
+        (records.len(), &records[0]["decision"], &records[0]["protocol"]),
+        (1, &json!("d"), &json!("http"))
+    );
     drop(TensorRecord::reserve(&world.lane, found().decision).unwrap());
     assert_eq!((book.held(), book.offered()), (0, 1));
     book.state().refusals.push_back(Unavailable::Full);

@@ -1,4 +1,4 @@
-//! Features on their way into a decision: windows that count each event once, and what files bring along.
+//! Features of a decision: windows that count each event once, and features from files.
 
 use super::redis::{Redis, WINDOW, record};
 use super::world::{Mood, World, decided, document, many, one};
@@ -10,7 +10,7 @@ use serde_json::{Value as Json, json};
 
 const MINUTE_MS: u64 = 60_000;
 
-/// Three events of a key within a minute are one too many.
+/// Rejects the third event of a key within a minute.
 fn counting() -> Json {
     let mut document = document();
     document["features"] = json!([
@@ -22,7 +22,7 @@ fn counting() -> Json {
     document
 }
 
-/// Its windows have seen all there was in their time.
+/// A world whose windows have run for their full length.
 fn warm(offline: bool) -> World {
     let world = World::by(|services| services.offline = offline, Made::usual(), &[1], &counting());
     warmed(&world);
@@ -81,7 +81,7 @@ fn offline_no_window_is_written_and_features_may_be_given() {
     assert!(online.ask(one(json!({"x": 1, "k": "a", "events": 3}))).is_err(), "an unknown field");
 }
 
-/// With windows and records in a Redis; a feature that fails is read once more.
+/// Windows and records are in Redis; a failed feature is read once more.
 fn of_redis(url: &str, timeout_ms: u64) -> Json {
     let mut document = document();
     document["sources"] = json!({"s": {"kind": "redis", "url": url, "set": "s", "timeout_ms": timeout_ms}});

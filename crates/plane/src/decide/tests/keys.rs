@@ -1,4 +1,4 @@
-//! Idempotency keys: a retry gets the decision that the first attempt got.
+//! Idempotency keys: a retry gets the first attempt's decision.
 
 use super::world::{Mood, World, decided, document, many, one};
 use crate::testing::Made;
@@ -6,7 +6,7 @@ use flyball_core::{FaultKind, Stage};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
 
-/// One with a window over the events of a key; the rule tells what it holds.
+/// With a window over the events of a key; the rule shows its value.
 fn counting() -> Json {
     let mut document = document();
     document["features"] = json!([{
@@ -67,7 +67,7 @@ fn after_a_failure_the_next_tries_and_the_answer_is_kept_over_a_reload() {
 
 #[test]
 fn who_waits_for_the_first_one_with_its_key_waits_no_longer_than_its_deadline() {
-    // It runs on a compute lane, and here nobody polls that.
+    // It runs on a compute lane, which this test does not poll.
     let world = World::made(Made { first: Duration::from_millis(2), ..Made::usual() }, &[1], &document());
     let within = |ms| one(row()).keyed("key").with(|ask| ask.timeout = Some(Duration::from_millis(ms)));
     let answers = world.ask_all(vec![within(50), within(10)]);

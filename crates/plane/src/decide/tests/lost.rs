@@ -1,5 +1,5 @@
-//! Records that were offered and do not come to the disk, all of a request's or some: what is answered, and that decisions
-//! made are those recorded and those in gaps, whatever fails.
+//! Offered records of a request of which some or all do not reach the disk: the answers, and that decisions made == records +
+//! gaps, whatever fails.
 
 use super::recorded::{add_up, ids, sync, world, x};
 use super::recorder::Book;
@@ -36,7 +36,7 @@ fn a_record_that_is_lost_on_its_way_is_refused_or_is_another_decision() {
     add_up(&stumbling, &book);
 }
 
-/// Three rows are decided, and the record of only one comes to the disk.
+/// Three rows are decided, and the record of only one reaches the disk.
 fn partly(remedy: Json, record: Json, kept: usize) -> (World, Book, Result<Decisions, Fault>) {
     let (world, book) = world(remedy, record);
     let fate = |row| (row != kept).then_some(Unavailable::Full);

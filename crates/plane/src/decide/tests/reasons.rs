@@ -1,11 +1,11 @@
-//! Reasons: from the rules always, from the model when somebody asks or the outcome owes them.
+//! Reasons: always from the rules, and from the model if requested or if the outcome is adverse.
 
 use super::world::{World, decided, document, model, one, variant};
 use flyball_core::Decided;
 use serde_json::{Value as Json, json};
 use std::time::Duration;
 
-/// With a second field that a second input takes, so that there is something to tell apart.
+/// With a second field and model input, so that reasons differ.
 fn explained(explain: Json) -> Json {
     let mut document = document();
     let mut explained = model("a", "1");
@@ -16,7 +16,7 @@ fn explained(explain: Json) -> Json {
     document
 }
 
-fn told(row: &Decided) -> Vec<(String, Option<f64>)> {
+fn reasons_of(row: &Decided) -> Vec<(String, Option<f64>)> {
     row.reasons
         .iter()
         .map(|reason| (reason.code.to_string(), reason.contribution.as_ref().map(|(_, by)| *by)))
@@ -31,26 +31,30 @@ fn linear() -> Json {
 fn an_adverse_outcome_is_explained_by_itself_and_others_when_asked() {
     let world = World::new(&[2], &explained(linear()));
     let row = decided(&world.ask(one(json!({"x": 20}))), 0);
-    assert_eq!(told(&row), [("X1".to_owned(), Some(38.0))]);
+    assert_eq!(reasons_of(&row), [("X1".to_owned(), Some(38.0))]);
     assert_eq!(row.reasons[0].text.as_deref(), Some("too much"));
-    assert!(told(&decided(&world.ask(one(json!({"x": 2}))), 0)).is_empty());
+    assert!(reasons_of(&decided(&world.ask(one(json!({"x": 2}))), 0)).is_empty());
     let asked = one(json!({"x": 2})).with(|ask| ask.explain = true);
-    assert_eq!(told(&decided(&world.ask(asked), 0)), [("X1".to_owned(), Some(2.0))]);
+    assert_eq!(reasons_of(&decided(&world.ask(asked), 0)), [("X1".to_owned(), Some(2.0))]);
     let row = decided(&world.ask(one(json!({"x": 7}))), 0);
-    assert_eq!(told(&row), [("R7".to_owned(), None)], "the rule decided alone");
+    assert_eq!(reasons_of(&row), [("R7".to_owned(), None)], "the rule decided alone");
     let asked = one(json!({"x": 7})).with(|ask| ask.explain = true);
     let row = decided(&world.ask(asked), 0);
-    assert_eq!(told(&row), [("R7".to_owned(), None), ("X1".to_owned(), Some(12.0))], "rules come first");
+    assert_eq!(
+        reasons_of(&row),
+        [("R7".to_owned(), None), ("X1".to_owned(), Some(12.0))],
+        "rules come first"
+    );
 }
 
 #[test]
 fn any_other_model_is_run_once_more_with_its_columns_at_their_baseline() {
     let world = World::new(&[3], &explained(json!({"by": "ablation", "baseline": [4.0]})));
     let row = decided(&world.ask(one(json!({"x": 20}))), 0);
-    assert_eq!(told(&row), [("X1".to_owned(), Some(48.0))]);
+    assert_eq!(reasons_of(&row), [("X1".to_owned(), Some(48.0))]);
     assert_eq!(*world.puppets[0].given.lock().unwrap(), [vec![20], vec![4]]);
     let row = decided(&world.ask(one(json!({"x": 1}))), 0);
-    assert!(told(&row).is_empty() && world.puppets[0].runs() == 3, "nobody asked");
+    assert!(reasons_of(&row).is_empty() && world.puppets[0].runs() == 3, "not requested");
 }
 
 #[test]
@@ -65,7 +69,7 @@ fn in_an_ensemble_what_one_model_pushes_up_another_may_push_down() {
     let world = World::new(&[2, 1], &document);
     let asked = one(json!({"x": 6})).with(|ask| ask.explain = true);
     let row = decided(&world.ask(asked), 0);
-    assert_eq!(told(&row), [("X1".to_owned(), Some(0.5 * 10.0 - 0.5 * 6.0))]);
+    assert_eq!(reasons_of(&row), [("X1".to_owned(), Some(0.5 * 10.0 - 0.5 * 6.0))]);
 }
 
 #[test]
@@ -74,8 +78,8 @@ fn the_model_s_reasons_end_with_the_deadline_and_those_of_the_rules_stay() {
         let world = World::new(&[2], &explained(explain));
         // A run takes 5 µs.
         let late = |x| one(json!({"x": x})).with(|ask| ask.timeout = Some(Duration::from_micros(4)));
-        assert!(told(&decided(&world.ask(late(20)), 0)).is_empty());
-        assert_eq!(told(&decided(&world.ask(late(7)), 0)), [("R7".to_owned(), None)]);
+        assert!(reasons_of(&decided(&world.ask(late(20)), 0)).is_empty());
+        assert_eq!(reasons_of(&decided(&world.ask(late(7)), 0)), [("R7".to_owned(), None)]);
         assert_eq!(world.puppets[0].runs(), 2);
     }
 }

@@ -1,5 +1,4 @@
-//! Decisions and their records: a place before anything is computed, what is in a record, and what becomes of decisions that
-//! have none.
+//! Decisions and their records: slots are reserved first, the contents of a record, and decisions without one.
 
 use super::recorder::Book;
 use super::world::{Asked, Mood, World, decided, document, many, model, one, variant};
@@ -15,7 +14,7 @@ fn with(edit: impl FnOnce(&mut Json)) -> (World, Book) {
     (world, book)
 }
 
-/// What is declared for decisions that cannot be recorded, and for how they are.
+/// The declared durability, and the remedies for decisions that cannot be recorded.
 pub(super) fn world(remedy: Json, record: Json) -> (World, Book) {
     with(|document| {
         document["remedies"] = json!({"record_error": remedy});
@@ -35,7 +34,7 @@ pub(super) fn x(value: i64) -> Asked {
     one(json!({"x": value}))
 }
 
-/// Every decision that was counted, and every record that may be: one of both, or in a gap.
+/// Checks that every counted decision is recorded or in a gap.
 pub(super) fn add_up(world: &World, book: &Book) {
     let seen = world.lane.sink.1.borrow();
     let decided = seen.decided.iter().filter(|row| row.outcome.is_some()).count();
@@ -68,7 +67,7 @@ fn what_is_answered_is_what_was_recorded() {
         assert_eq!(record["sync"], json!(false));
     }
     assert_eq!(records[0]["input"], json!({"x": 1, "k": "a"}));
-    // The caller's own id of a row is sealed with what is personal, and left out where nobody could erase it.
+    // The caller's id of a row is encrypted with the personal data, and omitted if it could not be erased.
     assert_eq!((&records[0]["personal"], records[1].get("personal")), (&json!({"row": "0"}), None));
     assert!(records.iter().all(|record| record.get("row").is_none()));
     assert_eq!(records[0]["subject"], json!("a"));
@@ -196,7 +195,7 @@ fn who_hangs_up_leaves_no_place_behind_and_a_decision_that_is_known_as_undeliver
     assert_eq!(ids(RecordKind::Undelivered), ids(RecordKind::Decision));
     assert_eq!(world.lane.sink.1.borrow().walks.len(), 1);
     add_up(&world, &book);
-    // Before anything is decided there is nothing to be told.
+    // Nothing is decided yet, so there is nothing to record.
     let (world, book) = sync(json!("error"));
     world.hang_up(x(1), || book.held() > 0);
     assert_eq!((book.held(), book.offered()), (0, 0));
@@ -285,7 +284,7 @@ fn what_is_personal_and_what_is_masked_is_not_in_the_input() {
     assert_eq!(record["personal"], json!({"input": {"who": "Ada"}}));
     assert_eq!(record["masked"], json!(["hidden"]));
     assert_eq!(record["subject"], json!("a\u{1f}AT"));
-    // What is computed from a masked field would tell it.
+    // A value computed from a masked field would reveal it.
     assert_eq!(record["features"].as_object().unwrap().keys().collect::<Vec<_>>(), ["known"]);
     assert!(!record.to_string().contains("2.5"));
 }

@@ -1,4 +1,4 @@
-//! A recorder for tests: keeps what it is offered, and refuses, waits or fails when it is told to.
+//! A recorder for tests: keeps offered records, and refuses, waits or fails on request.
 
 use flyball_core::{
     JournalRecord, LaneRecorder, RecordKind, Recorder, Registered, Served, Ticket, Unavailable,
@@ -12,17 +12,17 @@ use std::task::{Context, Poll, Waker};
 
 #[derive(Default)]
 pub(super) struct Progress {
-    /// What the next attempts to hold places get; after them there is room.
+    /// The results of the next attempts to reserve slots; later ones succeed.
     pub(super) refusals: VecDeque<Unavailable>,
     held: usize,
     pub(super) entries: Vec<JournalRecord>,
     missed: Vec<(usize, Unavailable)>,
     pub(super) orphans: Vec<Ticket>,
-    /// What becomes of entries that are waited for, one after the other as they are offered; after them all are kept.
+    /// The results of the next synchronous records, in order; later ones are kept.
     pub(super) commits: VecDeque<Option<Unavailable>>,
-    /// Of each that was offered: why it is lost.
+    /// For each offered record, why it is lost.
     lost: Vec<Option<Unavailable>>,
-    /// Nothing is kept, and nothing fails, until this is not set.
+    /// While set, records are neither kept nor lost.
     pub(super) hangs: bool,
     waker: Option<Waker>,
     pub(super) served: Vec<Served>,
@@ -35,7 +35,7 @@ impl Progress {
     }
 }
 
-/// One for the test and the plane.
+/// Shared by the test and the plane.
 #[derive(Clone, Default)]
 pub(super) struct Book(Arc<Mutex<Progress>>);
 
@@ -44,9 +44,9 @@ impl Book {
         self.0.lock().unwrap()
     }
 
-    /// The entries of a kind, as JSON.
+    /// The records of a kind, as JSON.
     pub(super) fn of(&self, kind: RecordKind) -> Vec<Json> {
-        self.state().entries.iter().filter(|entry| entry.kind == kind).map(told).collect()
+        self.state().entries.iter().filter(|entry| entry.kind == kind).map(decoded).collect()
     }
 
     pub(super) fn held(&self) -> usize {
@@ -61,14 +61,16 @@ impl Book {
     pub(super) fn recorded(&self) -> Vec<Json> {
         let state = self.state();
         let kept = state.entries.iter().zip(&state.lost).filter(|(_, lost)| lost.is_none());
-        kept.filter(|(entry, _)| entry.kind == RecordKind::Decision).map(|(entry, _)| told(entry)).collect()
+        kept.filter(|(entry, _)| entry.kind == RecordKind::Decision)
+            .map(|(entry, _)| decoded(entry))
+            .collect()
     }
 
     pub(super) fn missed(&self) -> Vec<(usize, Unavailable)> {
         self.state().missed.clone()
     }
 
-    /// Those who wait go on.
+    /// Wakes the waiting walks.
     pub(super) fn commit(&self) {
         let mut state = self.state();
         state.hangs = false;
@@ -140,8 +142,8 @@ impl LaneRecorder for Book {
     }
 }
 
-/// An entry as JSON, decoded to its last byte.
-pub(super) fn told(entry: &JournalRecord) -> Json {
+/// A record as JSON, decoded to its last byte.
+pub(super) fn decoded(entry: &JournalRecord) -> Json {
     let mut decoder = Decoder::new(&entry.pairs);
     let mut pairs = Map::new();
     for _ in 0..entry.pairs_count {

@@ -1,10 +1,10 @@
-//! A Redis made for the test, on a thread of its own: it answers as it was told to, and remembers what it was asked.
+//! A fake Redis on its own thread: it gives scripted answers and keeps the requests.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// What it says to each question for a record or a window, in their order; the last one again and again.
+/// Its answers to requests for records and windows, in order; the last one repeats.
 pub(super) struct Redis {
     pub(super) url: String,
     pub(super) asked: Arc<Mutex<Vec<Vec<String>>>>,
@@ -25,7 +25,7 @@ impl Redis {
         let asked = Arc::<Mutex<Vec<Vec<String>>>>::default();
         let seen = Arc::clone(&asked);
         std::thread::spawn(move || {
-            // It ends with the test's process; who hangs up only ends their own connection.
+            // It ends with the test's process; a client that hangs up ends only its own connection.
             while let Ok((stream, _)) = listener.accept() {
                 let _hung_up = serve(stream, &answers, &seen);
             }

@@ -1,4 +1,4 @@
-//! Each thing that can fail is made to, and what was declared for it happens; the answer says so.
+//! Each kind of fault, and its declared remedy: the remedy is applied, and the answer reports it.
 
 use super::world::{Mood, World, decided, document, many, model, one, variant};
 use crate::testing::Made;
@@ -75,7 +75,7 @@ fn where_the_previous_one_fails_too_there_is_no_third() {
 }
 
 #[test]
-fn a_retry_runs_the_same_model_once_more_and_the_time_of_both_is_told() {
+fn a_retry_runs_the_same_model_once_more_and_the_time_of_both_is_reported() {
     let world = World::new(&[1], &with_remedy("model_unavailable", json!("retry")));
     world.puppets[0].is(Mood::Stumbles);
     let row = decided(&world.ask(one(json!({"x": 5}))), 0);
@@ -143,7 +143,7 @@ fn a_deadline_that_a_run_cannot_keep_is_answered_by_the_rules_in_time() {
 
 #[test]
 fn a_lane_that_hangs_is_not_waited_for_beyond_the_deadline() {
-    // It runs on a compute lane, and here nobody polls that.
+    // It runs on a compute lane, which this test does not poll.
     let slow = Made { first: Duration::from_millis(2), ..Made::usual() };
     let world = World::made(slow, &[1], &with_remedy("timeout", json!("rules")));
     let asked = one(json!({"x": 1})).with(|ask| ask.timeout = Some(Duration::from_millis(10)));

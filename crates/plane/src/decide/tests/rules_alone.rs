@@ -1,10 +1,10 @@
-//! Decisions without a model: the rules alone decide, and everything around them is as with one.
+//! Decisions without a model: rules alone decide, and the other stages work as usual.
 
 use super::world::{World, decided, document, many, one};
 use flyball_core::{FaultKind, RowOutcome};
 use serde_json::{Value as Json, json};
 
-/// The usual decision without its model; 7 is rejected, and what no rule decides is looked at.
+/// The usual decision without its model; 7 is rejected, and rows that no rule decides are reviewed.
 fn rules_alone() -> Json {
     let mut document = document();
     let parts = document.as_object_mut().unwrap();

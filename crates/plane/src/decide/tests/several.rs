@@ -116,7 +116,7 @@ fn each_variant_of_a_list_is_admitted_by_itself() {
 }
 
 #[test]
-fn offline_a_row_goes_the_way_that_it_was_told() {
+fn offline_a_row_takes_the_route_that_it_names() {
     let mut document = document();
     document["models"] = json!([model("a", "1"), model("b", "2")]);
     document["variants"] = json!([variant("champion", &["a"]), variant("other", &["b"])]);
@@ -125,9 +125,9 @@ fn offline_a_row_goes_the_way_that_it_was_told() {
     for _ in 0..8 {
         let rows = ["champion", "other", "rules"].map(|way| json!({"x": 7, "as": way}));
         let answer = world.ask(many(rows.to_vec()));
-        let told = [0, 1, 2].map(|row| decided(&answer, row)).map(|row| (row.score, row.variant));
+        let rows = [0, 1, 2].map(|row| decided(&answer, row)).map(|row| (row.score, row.variant));
         let wanted = [(Some(7.0), Some("champion".into())), (Some(14.0), Some("other".into())), (None, None)];
-        assert_eq!(told, wanted);
+        assert_eq!(rows, wanted);
         assert_eq!(decided(&answer, 2).remedy, None);
     }
     let fault = world.ask(one(json!({"x": 7, "as": "otter"}))).unwrap_err();

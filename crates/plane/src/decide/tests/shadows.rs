@@ -1,4 +1,4 @@
-//! What runs beside decisions: after the answer, only where there is room, and never in it.
+//! Shadows: they run after the answer, only if the lane is idle, and never change the answer.
 
 use super::world::{Mood, World, decided, document, many, model, one, variant};
 use crate::row_buffers::{Progress, RowState};
@@ -23,9 +23,9 @@ fn another_variant_is_compared_and_is_not_in_the_answer() {
     assert_eq!((decided(&answer, 0).score, decided(&answer, 1).score), (Some(1.0), Some(4.0)));
     assert_eq!(answer.unwrap().models.len(), 1);
     assert_eq!(*world.puppets[1].given.lock().unwrap(), [vec![1, 4]], "once, for the rows that were decided");
-    let told = [(true, 3.0), (false, 12.0)]
+    let wanted = [(true, 3.0), (false, 12.0)]
         .map(|(agrees, apart)| (Shadow::Variant, Shadowed::Compared { agrees, apart }));
-    assert_eq!(world.lane.sink.1.borrow().shadowed, told);
+    assert_eq!(world.lane.sink.1.borrow().shadowed, wanted);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn a_shadow_that_fails_is_counted_and_nobody_notices() {
 
 #[test]
 fn where_others_want_the_places_a_shadow_is_dropped_and_counted() {
-    // Three places, and two of them are taken by requests that are still there.
+    // Three permits, of which two are held by requests in flight.
     let world = World::made(Made { in_flight_max: 3, ..Made::usual() }, &[1, 4], &shadowed());
     let routes = world.lane.plane.routes.load();
     let gates = &routes.get("d").unwrap().versions;
@@ -59,8 +59,8 @@ fn another_policy_judges_the_same_scores() {
     let world = World::new(&[1], &document);
     let answer = world.ask(many(vec![json!({"x": 4}), json!({"x": 6})]));
     assert_eq!((&*decided(&answer, 0).outcome, &*decided(&answer, 1).outcome), ("pass", "pass"));
-    let told = [true, false].map(|agrees| (Shadow::Policy, Shadowed::Compared { agrees, apart: 0.0 }));
-    assert_eq!(world.lane.sink.1.borrow().shadowed, told);
+    let wanted = [true, false].map(|agrees| (Shadow::Policy, Shadowed::Compared { agrees, apart: 0.0 }));
+    assert_eq!(world.lane.sink.1.borrow().shadowed, wanted);
 }
 
 #[test]
@@ -73,11 +73,11 @@ fn another_policy_agrees_by_the_outcome_s_name_wherever_it_stands() {
     let world = World::new(&[1], &document);
     let answer = world.ask(many(vec![json!({"x": 4}), json!({"x": 12})]));
     assert_eq!((&*decided(&answer, 0).outcome, &*decided(&answer, 1).outcome), ("pass", "review"));
-    let told = [true, false].map(|agrees| (Shadow::Policy, Shadowed::Compared { agrees, apart: 0.0 }));
-    assert_eq!(world.lane.sink.1.borrow().shadowed, told);
+    let wanted = [true, false].map(|agrees| (Shadow::Policy, Shadowed::Compared { agrees, apart: 0.0 }));
+    assert_eq!(world.lane.sink.1.borrow().shadowed, wanted);
 }
 
-/// Leaves work for the shadows whose rows are not there: whoever looks at one panics.
+/// Queues work for shadows without rows: reading a row panics.
 fn offer(world: &World, rows: usize) {
     let mut buffers = world.lane.services.buffers.lend();
     buffers.states.clear();
@@ -98,13 +98,13 @@ fn a_shadow_that_panics_is_counted_as_failed_and_the_lane_goes_on() {
     offer(&world, 1);
     assert_eq!(&*decided(&world.ask(one(json!({"x": 1}))), 0).outcome, "pass");
     let well = Shadowed::Compared { agrees: true, apart: 0.0 };
-    let told = [
+    let wanted = [
         (Shadow::Policy, Shadowed::Failed),
         (Shadow::Variant, Shadowed::Failed),
         (Shadow::Policy, well),
         (Shadow::Variant, well),
     ];
-    assert_eq!(world.lane.sink.1.borrow().shadowed, told);
+    assert_eq!(world.lane.sink.1.borrow().shadowed, wanted);
 }
 
 #[test]

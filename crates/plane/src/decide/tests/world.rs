@@ -1,7 +1,6 @@
-//! A lane with one decision, whose models multiply and may be told to fail.
+//! A lane with one decision, whose models multiply and can be made to fail.
 
 use crate::decision::{DecisionContext, compile_decision};
-use crate::loaded::{Run, StopRun};
 use crate::request::{Arrival, serve};
 use crate::testing::{Made, Runs, Unmeasured, column, lanes_by};
 use crate::walk::Walk;
@@ -12,7 +11,7 @@ use flyball_core::{
     Decided, DecisionDialect, Decisions, Digest, Fault, Protocol, RequestLimits, RowOutcome, RowRoute,
     RowSink, RowsOptions, Scalar, Tensor, TensorData,
 };
-use flyball_engine::RunError;
+use flyball_engine::{Run, RunError, StopRun};
 use serde_json::{Value as Json, json};
 use std::path::Path;
 use std::rc::Rc;
@@ -21,24 +20,24 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::{JoinHandle, LocalSet};
 
-/// How a model behaves from now on.
+/// The behaviour of a model from now on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Mood {
     Well,
     Fails,
     Panics,
-    /// Fails once, and is well again.
+    /// Fails once, then works again.
     Stumbles,
 }
 
-/// What a test holds of a model.
+/// A test's handle of a model.
 #[derive(Clone, Default)]
 pub(super) struct Puppet {
     mood: Arc<AtomicU8>,
-    /// A value that it cannot bear.
+    /// An input value on which it fails.
     bad: Arc<Mutex<Option<u8>>>,
-    /// What each run was given.
+    /// The input of each run.
     pub(super) given: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
@@ -85,7 +84,7 @@ impl Run for Times {
         }
         let bad = self.puppet.bad.lock().unwrap().is_some_and(|bad| self.column.contains(&bad));
         if bad || mood == Mood::Fails as u8 || mood == Mood::Stumbles as u8 {
-            return Err(RunError::Failed("it was told to".into()));
+            return Err(RunError::Failed("as the test requested".into()));
         }
         outputs.clear();
         outputs
@@ -98,7 +97,7 @@ impl Run for Times {
     }
 }
 
-/// A request for decisions, and the answer as it is.
+/// A request for decisions, which returns the answer unchanged.
 pub(super) struct Asked {
     rows: Vec<Json>,
     ask: RowsOptions,
@@ -158,7 +157,7 @@ fn scalar(value: &Json) -> Scalar<'_> {
     }
 }
 
-/// One row, and what it asks for.
+/// One row and its options.
 pub(super) fn one(row: Json) -> Asked {
     Asked { rows: vec![row], ask: RowsOptions { single: true, ..RowsOptions::default() } }
 }
@@ -186,7 +185,7 @@ pub(super) struct World {
     pub(super) puppets: Vec<Puppet>,
 }
 
-/// A decision over `x` (a whole number), the key `k` and one model: below 10 it passes, below 20 a person looks at it.
+/// A decision over `x` (a whole number), the key `k` and one model: below 10 it passes, below 20 it is reviewed.
 pub(super) fn document() -> Json {
     json!({
         "owner": "o", "purpose": "p",
@@ -246,7 +245,7 @@ impl World {
         world
     }
 
-    /// All but the first version are the candidate's, where there is one.
+    /// If there is a candidate, all but the first version belong to it.
     fn serve(
         &self,
         versions: Vec<Arc<Model<()>>>,
@@ -305,7 +304,7 @@ impl World {
         self.serve(versions, document, Some(candidate))
     }
 
-    /// Its model breaks until nobody asks it any more.
+    /// Makes the model panic until its breaker opens.
     pub(super) fn break_champion(&self) {
         self.puppets[0].is(Mood::Panics);
         for _ in 0..8 {
@@ -318,7 +317,7 @@ impl World {
         self.ask_all(vec![asked]).remove(0)
     }
 
-    /// Asks, and looks at the lane again and again until `beside` has seen what it waits for.
+    /// Sends a request, and polls the lane until `beside` returns true.
     pub(super) fn ask_while(
         &self,
         asked: Asked,
@@ -344,7 +343,7 @@ impl World {
         self.walk_all(bodies.collect(), beside)
     }
 
-    /// All at once, on the lane; what runs beside is done when the answers are here.
+    /// Sends all requests at once on the lane. Shadows are done when it returns.
     fn walk_all(
         &self,
         asked: Vec<(Asked, Bytes)>,
@@ -364,7 +363,7 @@ impl World {
         self.on_lane(answers, beside)
     }
 
-    /// Asks, and hangs up as soon as `when` says so.
+    /// Sends a request, and hangs up as soon as `when` returns true.
     pub(super) fn hang_up(&self, asked: Asked, when: impl Fn() -> bool) {
         let hung_up = async {
             let walk = self.walk(asked, Bytes::from_static(b"hung up"));
