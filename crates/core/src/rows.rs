@@ -5,24 +5,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The aggregation of a window's events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WindowOp {
-    Count,
-    Sum,
-    Mean,
-    Distinct,
-}
-
-impl WindowOp {
-    pub const fn label(self) -> &'static str {
-        match self {
-            WindowOp::Count => "count",
-            WindowOp::Sum => "sum",
-            WindowOp::Mean => "mean",
-            WindowOp::Distinct => "distinct",
-        }
+crate::labelled! {
+    /// The aggregation of a window's events.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum WindowOp {
+        Count => "count",
+        Sum => "sum",
+        Mean => "mean",
+        Distinct => "distinct",
     }
 }
 

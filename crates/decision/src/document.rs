@@ -1,8 +1,7 @@
-//! A decision as the Snapshot states it: the `decision` part of a deployment's document. `python/flyball/decision/spec` writes it
-//! from what its author wrote, with every shorthand expanded and every file read; its paths are the author's own.
+//! The decision document: the `decision` part of a deployment's document in the Snapshot.
 //!
-//! `python/flyball/spec` writes it from the author's files, with every shorthand expanded and every file
-//! read; paths are the author's own. Reading finds the first structural fault. The program checks meaning
+//! `python/flyball/decision/spec` writes it from the author's files, with every shorthand expanded and every
+//! file read; paths are the author's own. Reading finds the first structural fault. The program checks meaning
 //! (names, types, bands) and reports all faults at once.
 
 mod digests;
@@ -16,6 +15,7 @@ pub use policy::*;
 pub use record::*;
 pub use transform::*;
 
+use crate::value::Kind;
 use flyball_core::WindowOp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -65,24 +65,12 @@ pub enum Expose {
     Tensors,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FieldType {
-    Bool,
-    Int,
-    Float,
-    String,
-    Category,
-    /// RFC 3339, or seconds since 1970.
-    Time,
-}
-
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FieldDocument {
     pub name: String,
     #[serde(rename = "type")]
-    pub kind: FieldType,
+    pub kind: Kind,
     #[serde(default = "yes")]
     pub required: bool,
     /// The value of a field that was not sent. None: missing.
@@ -113,7 +101,7 @@ pub struct FieldDocument {
 pub struct FeatureDocument {
     pub name: String,
     #[serde(rename = "type")]
-    pub kind: FieldType,
+    pub kind: Kind,
     #[serde(default)]
     pub values: Vec<String>,
     #[serde(default)]

@@ -140,7 +140,7 @@ fn field(document: &FeatureDocument, path: &str, scope: &mut Scope<'_>) -> Field
         places,
         unknown,
         length_max: TEXT_BYTES_MAX,
-        ..Field::plain(document.kind.into())
+        ..Field::plain(document.kind)
     }
 }
 
@@ -151,7 +151,7 @@ fn from(
     sources: &[(Arc<str>, SourceDocument)],
     scope: &mut Scope<'_>,
 ) -> Option<FeatureFrom> {
-    let kind = Kind::from(document.kind);
+    let kind = document.kind;
     match (&document.window, &document.lookup, &document.compute) {
         (Some(window), None, None) => {
             let path = format!("{path}.window");

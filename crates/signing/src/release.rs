@@ -68,23 +68,13 @@ pub struct Subject {
     pub root: Digest,
 }
 
-/// The possible harm of a wrong decision, which determines the required approvals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Tier {
-    Low,
-    Standard,
-    High,
-}
-
-impl Tier {
-    pub const ALL: [Tier; 3] = [Tier::Low, Tier::Standard, Tier::High];
-
-    pub const fn label(self) -> &'static str {
-        match self {
-            Tier::Low => "low",
-            Tier::Standard => "standard",
-            Tier::High => "high",
-        }
+flyball_core::labelled! {
+    /// The possible harm of a wrong decision, which determines the required approvals.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Tier {
+        Low => "low",
+        Standard => "standard",
+        High => "high",
     }
 }
 
@@ -210,8 +200,7 @@ impl Statement {
             "policy",
             "schema",
         ])?;
-        let tier = predicate.text("tier")?;
-        let tier = Tier::ALL.into_iter().find(|known| known.label() == tier);
+        let tier = Tier::from_label(predicate.text("tier")?);
         let (not_before, not_after) = (predicate.moment("not_before")?, predicate.moment("not_after")?);
         if not_after.unix <= not_before.unix {
             return Err(predicate.fault("not_after", "after 'not_before'"));
