@@ -50,7 +50,7 @@ impl Journal {
         let lock = folder.lock().map_err(at())?.ok_or_else(|| JournalError::Locked(path.clone()))?;
         let node = Node::open(&*disk, &folder, settings.key.as_deref())?;
         let kek = settings.kek.clone().unwrap_or_else(|| KekSource::own(&path));
-        let keys = Arc::new(Keys::open_on(Arc::clone(&disk), &path, &kek, true)?);
+        let keys = Arc::new(Keys::open_on(Arc::clone(&disk), &path, &kek)?);
         let side_files = SideFiles::new(Arc::clone(&keys), Blobs::open_on(Arc::clone(&disk), &path)?);
         let notes = Notes::read(&*disk, &folder).map_err(at())?;
         let mut tail = recovery::find_tail(&*disk, &folder, &notes)?;
@@ -141,10 +141,18 @@ impl Journal {
         &self,
         letter: impl FnOnce(SyncSender<Result<T, Unavailable>>) -> WriterRequest,
     ) -> Result<T, JournalError> {
-        let (reply, answer) = sync_channel(1);
         if let Some(why) = self.shared.unavailable() {
             return Err(JournalError::Unavailable(why));
         }
+        self.post_and_wait(letter)
+    }
+
+    /// Also while records cannot be stored: the writer decides what to do with the request.
+    fn post_and_wait<T>(
+        &self,
+        letter: impl FnOnce(SyncSender<Result<T, Unavailable>>) -> WriterRequest,
+    ) -> Result<T, JournalError> {
+        let (reply, answer) = sync_channel(1);
         self.shared.post(letter(reply)).map_err(JournalError::Unavailable)?;
         match answer.recv_timeout(ANSWER_MAX) {
             Ok(kept) => kept.map_err(JournalError::Unavailable),
@@ -167,15 +175,7 @@ impl Recorder for Journal {
     /// Written later if it cannot be written now.
     fn served(&self, served: Served) {
         let decision = served.decision.clone();
-        let (reply, answer) = sync_channel(1);
-        let posted = self
-            .shared
-            .post(WriterRequest::Served(Box::new(served), reply))
-            .map_err(JournalError::Unavailable);
-        let kept = posted.and_then(|()| match answer.recv_timeout(ANSWER_MAX) {
-            Ok(kept) => kept.map_err(JournalError::Unavailable),
-            Err(_) => Err(JournalError::NoAnswer),
-        });
+        let kept = self.post_and_wait(|reply| WriterRequest::Served(Box::new(served), reply));
         if let Err(error) = kept {
             tracing::error!(decision, %error, "the journal does not contain a decision's serving document yet");
         }

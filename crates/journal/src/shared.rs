@@ -8,7 +8,7 @@ use crate::ring::Ring;
 use crate::settings::JournalSettings;
 use crate::tickets::Tickets;
 use crate::writer::SealCallback;
-use flyball_core::{JournalRecord, RecordKind, Served, Unavailable, WallClock};
+use flyball_core::{JournalRecord, RecordKind, Served, Unavailable, WallClock, nanos};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::mpsc::SyncSender;
@@ -79,7 +79,7 @@ impl Shared {
             lanes: (0..settings.lanes).map(|_| Lane::default()).collect(),
             counters: Counters::default(),
             wall: settings.wall.clone(),
-            loss_max_ns: nanoseconds(settings.loss_max),
+            loss_max_ns: nanos(settings.loss_max),
             begun: Instant::now(),
             unavailable: AtomicU8::new(0),
             pending_since_ns: AtomicU64::new(0),
@@ -99,7 +99,7 @@ impl Shared {
 
     /// Never zero.
     pub(crate) fn now_ns(&self) -> u64 {
-        nanoseconds(self.begun.elapsed()) + 1
+        nanos(self.begun.elapsed()) + 1
     }
 
     pub(crate) fn unavailable(&self) -> Option<Unavailable> {
@@ -314,8 +314,4 @@ impl Shared {
 /// Gap records count these; failed rows are not decisions and are counted among the others.
 pub(crate) fn is_decision(kind: RecordKind) -> bool {
     kind == RecordKind::Decision
-}
-
-pub(crate) fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
