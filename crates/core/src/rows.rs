@@ -4,6 +4,7 @@
 //! allowed values.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 crate::labelled! {
     /// The aggregation of a window's events.
@@ -27,6 +28,23 @@ pub enum Scalar<'a> {
     Text(&'a str),
     /// A list, an object or a number beyond 64 bits: its type name. No field accepts it.
     Other(&'static str),
+}
+
+impl<'a> From<&'a Value> for Scalar<'a> {
+    fn from(value: &'a Value) -> Scalar<'a> {
+        match value {
+            Value::Null => Scalar::Null,
+            Value::Bool(value) => Scalar::Bool(*value),
+            Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(value), _) => Scalar::Int(value),
+                (None, Some(value)) => Scalar::Float(value),
+                (None, None) => Scalar::Other("a number beyond 64 bits"),
+            },
+            Value::String(text) => Scalar::Text(text),
+            Value::Array(_) => Scalar::Other("a list"),
+            Value::Object(_) => Scalar::Other("an object"),
+        }
+    }
 }
 
 /// Receives the rows of a request. Faults stay with their row, so that the other rows go on.

@@ -33,7 +33,6 @@ pub struct DecisionDocument {
     #[serde(default)]
     pub sources: BTreeMap<String, SourceDocument>,
     /// The field with the event's time; none: the request's arrival.
-    #[serde(default)]
     pub event_time: Option<String>,
     #[serde(default)]
     pub transforms: Vec<TransformDocument>,
@@ -74,17 +73,13 @@ pub struct FieldDocument {
     #[serde(default = "yes")]
     pub required: bool,
     /// The value of a field that was not sent. None: missing.
-    #[serde(default)]
     pub default: Option<Json>,
-    #[serde(default)]
     pub min: Option<f64>,
-    #[serde(default)]
     pub max: Option<f64>,
     /// Values of a category.
     #[serde(default)]
     pub values: Vec<String>,
     /// The replacement of an unlisted value; none: it is rejected.
-    #[serde(default)]
     pub unknown: Option<String>,
     /// Maximum length of a text in bytes.
     #[serde(default = "text_bytes_max")]
@@ -104,17 +99,12 @@ pub struct FeatureDocument {
     pub kind: Kind,
     #[serde(default)]
     pub values: Vec<String>,
-    #[serde(default)]
     pub unknown: Option<String>,
     /// Exactly one of the three.
-    #[serde(default)]
     pub window: Option<WindowDocument>,
-    #[serde(default)]
     pub lookup: Option<LookupDocument>,
     /// An expression over fields and earlier features.
-    #[serde(default)]
     pub compute: Option<String>,
-    #[serde(default)]
     pub max_age_ms: Option<u64>,
     #[serde(default)]
     pub on_missing: Reaction,
@@ -143,7 +133,6 @@ pub enum Reaction {
 pub struct WindowDocument {
     pub op: WindowOp,
     /// The field; none for `count`.
-    #[serde(default)]
     pub of: Option<String>,
     pub by: String,
     pub last_ms: u64,
@@ -151,7 +140,6 @@ pub struct WindowDocument {
     #[serde(default = "yes")]
     pub current: bool,
     /// A Redis source that replicas share; none: embedded, for this replica alone.
-    #[serde(default)]
     pub source: Option<String>,
 }
 
@@ -170,9 +158,7 @@ pub struct LookupDocument {
 pub enum SourceDocument {
     /// Exactly one of `url` (without a password) and `url_env` (the environment variable with it).
     Redis {
-        #[serde(default)]
         url: Option<String>,
-        #[serde(default)]
         url_env: Option<String>,
         set: String,
         timeout_ms: u64,
@@ -215,7 +201,6 @@ pub struct ModelDocument {
     pub inputs: Vec<InputDocument>,
     pub score: ScoreDocument,
     /// How its scores are explained; none: not at all.
-    #[serde(default)]
     pub explain: Option<ExplainDocument>,
 }
 

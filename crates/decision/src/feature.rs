@@ -3,7 +3,7 @@
 //! The walk queries stores and windows; this module has the definitions and the accepted values.
 
 use crate::document::{FeatureDocument, LookupDocument, Reaction, SourceDocument, WindowDocument};
-use crate::field::{Constant, Field, scalar};
+use crate::field::{Constant, Field};
 use crate::names::Name;
 use crate::nearest::did_you_mean;
 use crate::policy::Expr;
@@ -178,7 +178,7 @@ fn compile_reaction(
         Reaction::Missing => CompiledReaction::Missing,
         Reaction::UseStale => CompiledReaction::UseStale,
         Reaction::Fault => CompiledReaction::Fault,
-        Reaction::Value(value) => match field.constant(scalar(value)) {
+        Reaction::Value(value) => match field.constant(value.into()) {
             Some(constant) => CompiledReaction::Value(constant),
             None => {
                 scope.faults.add(path, value.clone(), field.allowed());

@@ -2,7 +2,7 @@
 
 use crate::document::FieldDocument;
 use crate::faults::Faults;
-use crate::field::{Field, TextMap, scalar};
+use crate::field::{Field, TextMap};
 use crate::names::{Name, Names};
 use crate::nearest::did_you_mean;
 use crate::slot::Slot;
@@ -187,7 +187,7 @@ fn field(document: &FieldDocument, scope: &mut Scope<'_>) -> Field {
         pii: document.pii,
     };
     if let Some(default) = &document.default {
-        field.default = field.constant(scalar(default));
+        field.default = field.constant(default.into());
         if field.default.is_none() {
             scope.faults.add(format!("{path}.default"), default.clone(), field.allowed());
         }

@@ -42,9 +42,7 @@ pub enum TransformDocument {
     },
     Clip {
         of: Vec<String>,
-        #[serde(default)]
         min: Option<f64>,
-        #[serde(default)]
         max: Option<f64>,
     },
     /// How many edges are at or below x, as `numpy.digitize` counts.
