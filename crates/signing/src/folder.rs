@@ -47,7 +47,7 @@ impl Manifest {
     }
 }
 
-/// The files of a folder with their digests, by their names; `whole`: with those that signers of OMS leave out.
+/// The digests of a directory's files, by name. `whole` includes files that OMS signers ignore.
 pub fn files_of(folder: &Path, whole: bool) -> Result<BTreeMap<String, Digest>, Refused> {
     let found = Walk { signed: None, whole, found: BTreeMap::new(), entries: 0 }.top(folder)?;
     if found.is_empty() {
@@ -58,7 +58,7 @@ pub fn files_of(folder: &Path, whole: bool) -> Result<BTreeMap<String, Digest>, 
 }
 
 struct Walk<'m> {
-    /// None: whatever is there is taken.
+    /// None: every file is accepted.
     signed: Option<&'m Manifest>,
     whole: bool,
     found: BTreeMap<String, Digest>,
@@ -80,7 +80,7 @@ impl Walk<'_> {
         !self.whole && self.signed.map_or(IGNORED.contains(&name), |signed| signed.ignores(name))
     }
 
-    /// A name that is no text cannot have been signed, whatever it looks like here.
+    /// Rejects a name that is unsigned or not UTF-8: only text can be signed.
     fn check_name(&self, name: &CString, shown: &str) -> Result<(), Refused> {
         match self.signed {
             Some(signed) if name.to_str().is_err() || !signed.files.contains_key(shown) => {
@@ -93,7 +93,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Everything below a folder whose path in the package is `path`, with a slash at its end.
+    /// Collects everything below a directory; `path` is its path in the package, ending with a slash.
     fn folder(&mut self, folder: &OwnedFd, path: &str, depth: usize) -> Result<(), Refused> {
         if depth > DEPTH_MAX {
             return Err(Refused::TooLarge {

@@ -35,11 +35,11 @@ pub struct Release {
     pub decision: Option<Digest>,
     pub policy: Option<Digest>,
     pub schema: Option<Digest>,
-    /// The name of who signed it first.
+    /// The name of its first signer.
     pub author: String,
     /// Names of the people whose approvals count, each once.
     pub approvers: Vec<String>,
-    /// The hints of the keys that they approved with, in the same order.
+    /// The hints of their approval keys, in the same order.
     pub approver_keys: Vec<String>,
 }
 
@@ -50,12 +50,12 @@ pub fn statement_inside(envelope: &[u8]) -> Result<Vec<u8>, Refused> {
     Ok(envelope.payload)
 }
 
-/// Refuses a document that is no release statement.
+/// Rejects a document that is not a release statement.
 pub fn check_statement(document: &[u8]) -> Result<(), Refused> {
     Statement::read(document).map(drop)
 }
 
-/// Refuses a release that does not hold now, or not in this environment, whoever signed it.
+/// Rejects a release that is not valid now and in this environment; does not verify signatures.
 pub fn check_place(envelope: &[u8], now: i64, environment: &str) -> Result<(), Refused> {
     let envelope = Envelope::read(envelope, EnvelopeKind::Release)?;
     Statement::read(&envelope.payload)?.check_place(now, environment)
@@ -165,7 +165,7 @@ impl Statement {
         Statement::from_fields(&Fields::root(WHAT, &document)?)
     }
 
-    /// Refuses where it does not hold now, or not there.
+    /// Rejects a statement that is not valid now and in this environment.
     fn check_place(&self, now: i64, environment: &str) -> Result<(), Refused> {
         let name = self.release.shown();
         if now < self.not_before.unix {
@@ -291,7 +291,7 @@ fn check_digest(what: impl Into<String>, signed: Option<Digest>, is: Option<Dige
     Err(Refused::WrongDigest { what: what.into(), signed: shown(signed), is: shown(is) })
 }
 
-/// The first signature is the author's, as the statement says: else an author could name somebody else there, and approve too.
+/// Requires that the stated author signed first: else an author could name another person and approve too.
 fn check_author(signer: &TrustedKey, author: &str) -> Result<(), Refused> {
     if signer.hint() == author && signer.has(Role::Signer) {
         return Ok(());
@@ -299,7 +299,7 @@ fn check_author(signer: &TrustedKey, author: &str) -> Result<(), Refused> {
     Err(signer.lacks(WHAT, Role::Signer))
 }
 
-/// People count, not keys: who has two of them is still one person, and the author is none of them.
+/// Counts people, not keys: a person with two keys counts once, and the author never.
 fn approvers<'k>(keys: &[&'k TrustedKey]) -> Vec<&'k TrustedKey> {
     let mut people = vec![keys[0]];
     for key in keys.iter().filter(|key| key.has(Role::Approver)) {
