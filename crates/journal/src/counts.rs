@@ -62,7 +62,7 @@ pub struct JournalCounts {
     pub available: Option<Unavailable>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) kinds: [AtomicU64; KINDS],
     pub(crate) bytes: AtomicU64,

@@ -14,8 +14,9 @@ use crate::payload::{self, SideFiles};
 use crate::recovery::{self, Notes};
 use crate::settings::JournalSettings;
 use crate::shared::{Shared, WriterRequest};
-use crate::writer::{SealCallback, Sealed, Start, Writer};
+use crate::writer::{Sealed, Start, Writer};
 use flyball_core::{JournalRecord, LaneRecorder, Recorder, Registered, Served, Unavailable};
+use std::fmt;
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +26,6 @@ use std::time::Duration;
 /// Longer than any working disk takes.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-#[derive(Debug)]
 pub struct Journal {
     shared: Arc<Shared>,
     folder: Folder,
@@ -110,7 +110,7 @@ impl Journal {
     /// Seals the open segment now, if it has a record. Not for a lane: waits for the disk.
     pub fn seal(&self) -> Result<Sealed, JournalError> {
         self.ask(|reply: SyncSender<_>| {
-            WriterRequest::Seal(SealCallback::new(move |sealed| {
+            WriterRequest::Seal(Box::new(move |sealed| {
                 let _ = reply.try_send(sealed);
             }))
         })
@@ -121,7 +121,7 @@ impl Journal {
         &self,
         then: impl FnOnce(Result<Sealed, Unavailable>) + Send + 'static,
     ) -> Result<(), Unavailable> {
-        self.shared.post(WriterRequest::Seal(SealCallback::new(then)))
+        self.shared.post(WriterRequest::Seal(Box::new(then)))
     }
 
     pub fn counts(&self) -> JournalCounts {
@@ -158,6 +158,12 @@ impl Journal {
             Ok(kept) => kept.map_err(JournalError::Unavailable),
             Err(_) => Err(JournalError::NoAnswer),
         }
+    }
+}
+
+impl fmt::Debug for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Journal").finish_non_exhaustive()
     }
 }
 

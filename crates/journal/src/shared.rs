@@ -23,14 +23,13 @@ const AWAKE: u8 = 0;
 const NAPS: u8 = 1;
 const SLEEPS: u8 = 2;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Lane {
     pub(crate) ring: Ring,
     pub(crate) tickets: Tickets,
 }
 
 /// A request of another thread to the writer.
-#[derive(Debug)]
 pub(crate) enum WriterRequest {
     Append(Box<JournalRecord>, SyncSender<Result<u64, Unavailable>>),
     Served(Box<Served>, SyncSender<Result<u64, Unavailable>>),
@@ -38,7 +37,6 @@ pub(crate) enum WriterRequest {
     Seal(SealCallback),
 }
 
-#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) counters: Counters,
@@ -249,7 +247,7 @@ impl Shared {
                 | WriterRequest::Flush(reply) => {
                     let _ = reply.try_send(Err(Unavailable::Closed));
                 }
-                WriterRequest::Seal(then) => then.tell(Err(Unavailable::Closed)),
+                WriterRequest::Seal(then) => then(Err(Unavailable::Closed)),
             }
         }
     }

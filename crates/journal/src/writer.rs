@@ -221,7 +221,7 @@ impl Writer {
                         let _ = reply.try_send(Err(why));
                     }
                 }
-                WriterRequest::Seal(then) => then.tell(self.seal()),
+                WriterRequest::Seal(then) => then(self.seal()),
                 WriterRequest::Flush(reply) => {
                     self.take_rings();
                     let kept = self.commit();

@@ -148,9 +148,7 @@ impl JournalLog {
     }
 
     fn erasures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let erasures = guarded(py, || Ok(self.fresh()?.erasures()?))?;
-        let by_token: serde_json::Map<String, Value> =
-            erasures.into_iter().map(|(token, seq)| (token.to_string(), seq.into())).collect();
+        let by_token = guarded(py, || Ok(self.fresh()?.erasures()?))?;
         bytes_of(py, &by_token)
     }
 

@@ -16,6 +16,7 @@ use std::io;
 use std::ops::Range;
 
 /// The state of reading a segment.
+#[derive(Default)]
 struct Walk {
     segment: u64,
     first_seq: u64,
@@ -90,13 +91,11 @@ impl Run<'_> {
             seqs: seqs_of(header, bytes),
             key: Some(header.key),
             counted: abandoned.map(|next| next.prev_frames),
-            promised: None,
             expected: Some(header.first_seq),
             last: Some(leaf),
             tree: [leaf].iter().collect(),
-            broken: false,
-            tail_broken: false,
             end: HEADER_BYTES as u64,
+            ..Walk::default()
         }
     }
 
@@ -286,18 +285,5 @@ impl Run<'_> {
 
 /// State for a segment whose header is lost.
 fn headless(segment: u64) -> Walk {
-    Walk {
-        segment,
-        first_seq: 0,
-        seqs: 0..u64::MAX,
-        key: None,
-        counted: None,
-        promised: None,
-        expected: None,
-        last: None,
-        tree: MerkleTree::default(),
-        broken: true,
-        tail_broken: false,
-        end: HEADER_BYTES as u64,
-    }
+    Walk { segment, seqs: 0..u64::MAX, broken: true, end: HEADER_BYTES as u64, ..Walk::default() }
 }
