@@ -96,7 +96,7 @@ impl Envelope {
         fields.constant("payloadType", kind)?;
         let payload = base64(fields, "payload")?;
         let signature = |entry: &Fields<'_>| {
-            let key = if entry.has("keyid") { entry.text_or_null("keyid")? } else { None };
+            let key = if entry.has("keyid") { entry.or_null(Fields::text, "keyid")? } else { None };
             Ok(Signature { key: key.unwrap_or_default().to_owned(), der: base64(entry, "sig")? })
         };
         let signatures = fields.objects("signatures", SIGNATURES_MAX)?;

@@ -25,19 +25,11 @@ impl Manifest {
     pub fn check_folder(&self, folder: &Path) -> Result<(), Refused> {
         let found =
             Walk { signed: Some(self), whole: false, found: BTreeMap::new(), entries: 0 }.top(folder)?;
-        for (file, signed) in &self.files {
-            match found.get(file) {
-                Some(is) if is == signed => {}
-                Some(_) => return Err(Refused::ChangedFile { file: file.clone() }),
-                None => {
-                    return Err(Refused::MissingFile {
-                        file: file.clone(),
-                        why: "it is not there".to_owned(),
-                    });
-                }
-            }
-        }
-        Ok(())
+        self.files.iter().try_for_each(|(file, signed)| match found.get(file) {
+            Some(is) if is == signed => Ok(()),
+            Some(_) => Err(Refused::ChangedFile { file: file.clone() }),
+            None => Err(Refused::MissingFile { file: file.clone(), why: "it is not there".to_owned() }),
+        })
     }
 
     /// Ignored names at the top of a directory, unless something in it was signed.
@@ -96,19 +88,15 @@ impl Walk<'_> {
     /// Collects everything below a directory; `path` is its path in the package, ending with a slash.
     fn folder(&mut self, folder: &OwnedFd, path: &str, depth: usize) -> Result<(), Refused> {
         if depth > DEPTH_MAX {
-            return Err(Refused::TooLarge {
-                what: WHAT,
-                limit: format!("{DEPTH_MAX} folders within each other"),
-            });
+            let limit = format!("{DEPTH_MAX} folders within each other");
+            return Err(Refused::TooLarge { what: WHAT, limit });
         }
         let unread = |fault: Errno| Refused::MissingFile { file: path.to_owned(), why: fault.to_string() };
         for name in self.names(folder).map_err(unread)? {
             self.entries += 1;
             if self.entries > ENTRIES_MAX {
-                return Err(Refused::TooLarge {
-                    what: WHAT,
-                    limit: format!("{ENTRIES_MAX} files and folders"),
-                });
+                let limit = format!("{ENTRIES_MAX} files and folders");
+                return Err(Refused::TooLarge { what: WHAT, limit });
             }
             let shown = format!("{path}{}", name.to_string_lossy());
             if path.is_empty() && self.ignores(&shown) {

@@ -211,9 +211,9 @@ impl Statement {
             subjects,
             tier: tier.ok_or_else(|| predicate.fault("tier", "low, standard or high"))?,
             models: models(&predicate)?,
-            decision: predicate.digest_or_null("decision")?,
-            policy: predicate.digest_or_null("policy")?,
-            schema: predicate.digest_or_null("schema")?,
+            decision: predicate.or_null(Fields::digest, "decision")?,
+            policy: predicate.or_null(Fields::digest, "policy")?,
+            schema: predicate.or_null(Fields::digest, "schema")?,
             author: String::new(),
             approvers: Vec::new(),
             approver_keys: Vec::new(),
@@ -273,7 +273,7 @@ fn environments(fields: &Fields<'_>) -> Result<Vec<String>, Refused> {
 /// At least one without a decision: else there is nothing to serve.
 fn models(fields: &Fields<'_>) -> Result<BTreeMap<String, Digest>, Refused> {
     let models = fields.object("models")?;
-    let least = usize::from(fields.digest_or_null("decision")?.is_none());
+    let least = usize::from(fields.or_null(Fields::digest, "decision")?.is_none());
     if !(least..=VERSIONS_MAX).contains(&models.keys().len())
         || !models.keys().all(|key| is_valid_version(key))
     {

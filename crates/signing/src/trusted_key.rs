@@ -38,7 +38,7 @@ impl TrustedKey {
                 fields.fault("name", "1 to 128 of A-Z a-z 0-9 . _ @ + - and blanks, a letter or digit first")
             );
         }
-        let (from, until) = (fields.moment("from")?, fields.moment_or_null("until")?);
+        let (from, until) = (fields.moment("from")?, fields.or_null(Fields::moment, "until")?);
         if until.as_ref().is_some_and(|until| until.unix <= from.unix) {
             return Err(fields.fault("until", "after 'from'"));
         }
