@@ -62,33 +62,16 @@ pub struct Reason {
     pub contribution: Option<(Arc<str>, f64)>,
 }
 
-/// The fallback used after a failure; a bounded metric label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remedy {
-    Retry,
-    Rules,
-    Previous,
-    Outcome,
-    /// Rejected as overload. Counted, but never in a response, because there is none.
-    Shed,
-}
-
-impl Remedy {
-    pub const ALL: [Remedy; 5] =
-        [Remedy::Retry, Remedy::Rules, Remedy::Previous, Remedy::Outcome, Remedy::Shed];
-
-    pub const fn label(self) -> &'static str {
-        match self {
-            Remedy::Retry => "retry",
-            Remedy::Rules => "rules",
-            Remedy::Previous => "previous",
-            Remedy::Outcome => "outcome",
-            Remedy::Shed => "shed",
-        }
-    }
-
-    pub const fn index(self) -> usize {
-        self as usize
+crate::labelled! {
+    /// The fallback used after a failure; a bounded metric label.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Remedy {
+        Retry => "retry",
+        Rules => "rules",
+        Previous => "previous",
+        Outcome => "outcome",
+        /// Rejected as overload. Counted, but never in a response, because there is none.
+        Shed => "shed",
     }
 }
 

@@ -17,25 +17,12 @@ pub struct ModelRef {
     pub version: Option<ByteString>,
 }
 
-/// The protocol of a request; a bounded metric label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Protocol {
-    Http,
-    Grpc,
-}
-
-impl Protocol {
-    pub const ALL: [Protocol; 2] = [Protocol::Http, Protocol::Grpc];
-
-    pub const fn label(self) -> &'static str {
-        match self {
-            Protocol::Http => "http",
-            Protocol::Grpc => "grpc",
-        }
-    }
-
-    pub const fn index(self) -> usize {
-        self as usize
+crate::labelled! {
+    /// The protocol of a request; a bounded metric label.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Protocol {
+        Http => "http",
+        Grpc => "grpc",
     }
 }
 

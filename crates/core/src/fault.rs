@@ -6,41 +6,23 @@ use crate::{FieldFault, Stage};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// The party that must act on a fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blame {
-    Client,
-    Us,
-}
-
-impl Blame {
-    pub const fn label(self) -> &'static str {
-        match self {
-            Blame::Client => "client",
-            Blame::Us => "us",
-        }
+crate::labelled! {
+    /// The party that must act on a fault.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Blame {
+        Client => "client",
+        Us => "us",
     }
 }
 
-/// The outcome of a walk. `received` is always the sum of these.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Outcome {
-    Answered,
-    Refused,
-    Failed,
-    Abandoned,
-}
-
-impl Outcome {
-    pub const ALL: [Outcome; 4] = [Outcome::Answered, Outcome::Refused, Outcome::Failed, Outcome::Abandoned];
-
-    pub const fn label(self) -> &'static str {
-        match self {
-            Outcome::Answered => "answered",
-            Outcome::Refused => "refused",
-            Outcome::Failed => "failed",
-            Outcome::Abandoned => "abandoned",
-        }
+crate::labelled! {
+    /// The outcome of a walk. `received` is always the sum of these.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Outcome {
+        Answered => "answered",
+        Refused => "refused",
+        Failed => "failed",
+        Abandoned => "abandoned",
     }
 }
 
@@ -60,45 +42,6 @@ pub enum GrpcCode {
     Internal = 13,
     Unavailable = 14,
     Unauthenticated = 16,
-}
-
-/// The kind of a fault: stable, bounded, and the key of every mapping.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FaultKind {
-    MalformedRequest,
-    InvalidInput,
-    ModelNotFound,
-    VersionNotFound,
-    ModelNotReady,
-    BodyTooLarge,
-    BodyTimeout,
-    ClientGone,
-    Unsupported,
-    NotOffered,
-    Unauthenticated,
-    Forbidden,
-    CallerLimited,
-    DecisionNotFound,
-    KeyConflict,
-    RecordNotFound,
-    Held,
-    FieldsInvalid,
-    FeatureUnavailable,
-    GuardViolated,
-    RecordFailed,
-    InFlightFull,
-    LaneFull,
-    WaitTooLong,
-    BreakerOpen,
-    MemoryFull,
-    DeadlineUnreachable,
-    DeadlinePassed,
-    AnswerNotRepresentable,
-    AnswerTooLarge,
-    RunMemoryExceeded,
-    RunFailed,
-    RunStopped,
-    Panicked,
 }
 
 /// One row of the table: the name of a fault kind and its code on each surface.
@@ -122,88 +65,65 @@ const fn row(
     Row { label, http, grpc, exit, blame, outcome }
 }
 
-impl FaultKind {
-    pub const ALL: [FaultKind; 34] = [
-        FaultKind::MalformedRequest,
-        FaultKind::InvalidInput,
-        FaultKind::ModelNotFound,
-        FaultKind::VersionNotFound,
-        FaultKind::ModelNotReady,
-        FaultKind::BodyTooLarge,
-        FaultKind::BodyTimeout,
-        FaultKind::ClientGone,
-        FaultKind::Unsupported,
-        FaultKind::NotOffered,
-        FaultKind::Unauthenticated,
-        FaultKind::Forbidden,
-        FaultKind::CallerLimited,
-        FaultKind::DecisionNotFound,
-        FaultKind::KeyConflict,
-        FaultKind::RecordNotFound,
-        FaultKind::Held,
-        FaultKind::FieldsInvalid,
-        FaultKind::FeatureUnavailable,
-        FaultKind::GuardViolated,
-        FaultKind::RecordFailed,
-        FaultKind::InFlightFull,
-        FaultKind::LaneFull,
-        FaultKind::WaitTooLong,
-        FaultKind::BreakerOpen,
-        FaultKind::MemoryFull,
-        FaultKind::DeadlineUnreachable,
-        FaultKind::DeadlinePassed,
-        FaultKind::AnswerNotRepresentable,
-        FaultKind::AnswerTooLarge,
-        FaultKind::RunMemoryExceeded,
-        FaultKind::RunFailed,
-        FaultKind::RunStopped,
-        FaultKind::Panicked,
-    ];
+/// Defines the kinds of faults from the one table, a row for each kind.
+macro_rules! fault_kinds {
+    ($($kind:ident => $row:expr),+ $(,)?) => {
+        /// The kind of a fault: stable, bounded, and the key of every mapping.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum FaultKind { $($kind),+ }
 
-    /// The one table. `docs/reference/errors.md` is its prose.
-    #[rustfmt::skip]
-    const fn row(self) -> Row {
-        use Blame::{Client, Us};
-        use GrpcCode as G;
-        use Outcome::{Abandoned, Failed, Refused};
-        match self {
-            FaultKind::MalformedRequest       => row("malformed_request",        400, G::InvalidArgument,    3, Client, Refused),
-            FaultKind::InvalidInput           => row("invalid_input",            400, G::InvalidArgument,    3, Client, Refused),
-            FaultKind::ModelNotFound          => row("model_not_found",          404, G::NotFound,           3, Client, Refused),
-            FaultKind::VersionNotFound        => row("version_not_found",        404, G::NotFound,           3, Client, Refused),
-            FaultKind::ModelNotReady          => row("model_not_ready",          503, G::Unavailable,        5, Us,     Refused),
-            FaultKind::BodyTooLarge           => row("body_too_large",           413, G::ResourceExhausted,  3, Client, Refused),
-            FaultKind::BodyTimeout            => row("body_timeout",             408, G::DeadlineExceeded,   6, Client, Refused),
-            FaultKind::ClientGone             => row("client_gone",              499, G::Cancelled,          5, Client, Abandoned),
-            FaultKind::Unsupported            => row("unsupported",              415, G::Unimplemented,      3, Client, Refused),
-            FaultKind::NotOffered             => row("not_offered",              501, G::Unimplemented,       3, Client, Refused),
-            FaultKind::Unauthenticated        => row("unauthenticated",          401, G::Unauthenticated,     3, Client, Refused),
-            FaultKind::Forbidden              => row("forbidden",                403, G::PermissionDenied,    3, Client, Refused),
-            FaultKind::CallerLimited          => row("caller_limited",           429, G::ResourceExhausted,   7, Client, Refused),
-            FaultKind::DecisionNotFound       => row("decision_not_found",       404, G::NotFound,           3, Client, Refused),
-            FaultKind::KeyConflict            => row("key_conflict",             409, G::AlreadyExists,      3, Client, Refused),
-            FaultKind::RecordNotFound         => row("record_not_found",         404, G::NotFound,           3, Client, Refused),
-            FaultKind::Held                   => row("held",                     409, G::FailedPrecondition, 3, Client, Refused),
-            FaultKind::FieldsInvalid          => row("fields_invalid",           422, G::InvalidArgument,    3, Client, Refused),
-            FaultKind::FeatureUnavailable     => row("feature_unavailable",      503, G::Unavailable,        5, Us,     Failed),
-            FaultKind::GuardViolated          => row("guard_violated",           500, G::Internal,           8, Us,     Failed),
-            FaultKind::RecordFailed           => row("record_failed",            503, G::Unavailable,        5, Us,     Failed),
-            FaultKind::InFlightFull           => row("in_flight_full",           503, G::ResourceExhausted,  7, Us,     Refused),
-            FaultKind::LaneFull               => row("lane_full",                503, G::ResourceExhausted,  7, Us,     Refused),
-            FaultKind::WaitTooLong            => row("wait_too_long",            503, G::ResourceExhausted,  7, Us,     Refused),
-            FaultKind::BreakerOpen            => row("breaker_open",             503, G::Unavailable,        7, Us,     Refused),
-            FaultKind::MemoryFull             => row("memory_full",              503, G::ResourceExhausted,  7, Us,     Refused),
-            FaultKind::DeadlineUnreachable    => row("deadline_unreachable",     504, G::DeadlineExceeded,   6, Client, Refused),
-            FaultKind::DeadlinePassed         => row("deadline_passed",          504, G::DeadlineExceeded,   6, Client, Refused),
-            FaultKind::AnswerNotRepresentable => row("answer_not_representable", 422, G::FailedPrecondition, 3, Client, Failed),
-            FaultKind::AnswerTooLarge         => row("answer_too_large",         422, G::FailedPrecondition, 3, Client, Failed),
-            FaultKind::RunMemoryExceeded      => row("run_memory_exceeded",      422, G::FailedPrecondition, 3, Client, Failed),
-            FaultKind::RunFailed              => row("run_failed",               500, G::Internal,           8, Us,     Failed),
-            FaultKind::RunStopped             => row("run_stopped",              500, G::Internal,           8, Us,     Failed),
-            FaultKind::Panicked               => row("panicked",                 500, G::Internal,           8, Us,     Failed),
+        impl FaultKind {
+            pub const ALL: [FaultKind; [$(stringify!($kind)),+].len()] = [$(FaultKind::$kind),+];
+
+            const fn row(self) -> Row {
+                use Blame::{Client, Us};
+                use GrpcCode as G;
+                use Outcome::{Abandoned, Failed, Refused};
+                match self { $(FaultKind::$kind => $row),+ }
+            }
         }
-    }
+    };
+}
 
+// `docs/reference/errors.md` is the prose of this table.
+fault_kinds! {
+    MalformedRequest       => row("malformed_request",        400, G::InvalidArgument,    3, Client, Refused),
+    InvalidInput           => row("invalid_input",            400, G::InvalidArgument,    3, Client, Refused),
+    ModelNotFound          => row("model_not_found",          404, G::NotFound,           3, Client, Refused),
+    VersionNotFound        => row("version_not_found",        404, G::NotFound,           3, Client, Refused),
+    ModelNotReady          => row("model_not_ready",          503, G::Unavailable,        5, Us,     Refused),
+    BodyTooLarge           => row("body_too_large",           413, G::ResourceExhausted,  3, Client, Refused),
+    BodyTimeout            => row("body_timeout",             408, G::DeadlineExceeded,   6, Client, Refused),
+    ClientGone             => row("client_gone",              499, G::Cancelled,          5, Client, Abandoned),
+    Unsupported            => row("unsupported",              415, G::Unimplemented,      3, Client, Refused),
+    NotOffered             => row("not_offered",              501, G::Unimplemented,      3, Client, Refused),
+    Unauthenticated        => row("unauthenticated",          401, G::Unauthenticated,    3, Client, Refused),
+    Forbidden              => row("forbidden",                403, G::PermissionDenied,   3, Client, Refused),
+    CallerLimited          => row("caller_limited",           429, G::ResourceExhausted,  7, Client, Refused),
+    DecisionNotFound       => row("decision_not_found",       404, G::NotFound,           3, Client, Refused),
+    KeyConflict            => row("key_conflict",             409, G::AlreadyExists,      3, Client, Refused),
+    RecordNotFound         => row("record_not_found",         404, G::NotFound,           3, Client, Refused),
+    Held                   => row("held",                     409, G::FailedPrecondition, 3, Client, Refused),
+    FieldsInvalid          => row("fields_invalid",           422, G::InvalidArgument,    3, Client, Refused),
+    FeatureUnavailable     => row("feature_unavailable",      503, G::Unavailable,        5, Us,     Failed),
+    GuardViolated          => row("guard_violated",           500, G::Internal,           8, Us,     Failed),
+    RecordFailed           => row("record_failed",            503, G::Unavailable,        5, Us,     Failed),
+    InFlightFull           => row("in_flight_full",           503, G::ResourceExhausted,  7, Us,     Refused),
+    LaneFull               => row("lane_full",                503, G::ResourceExhausted,  7, Us,     Refused),
+    WaitTooLong            => row("wait_too_long",            503, G::ResourceExhausted,  7, Us,     Refused),
+    BreakerOpen            => row("breaker_open",             503, G::Unavailable,        7, Us,     Refused),
+    MemoryFull             => row("memory_full",              503, G::ResourceExhausted,  7, Us,     Refused),
+    DeadlineUnreachable    => row("deadline_unreachable",     504, G::DeadlineExceeded,   6, Client, Refused),
+    DeadlinePassed         => row("deadline_passed",          504, G::DeadlineExceeded,   6, Client, Refused),
+    AnswerNotRepresentable => row("answer_not_representable", 422, G::FailedPrecondition, 3, Client, Failed),
+    AnswerTooLarge         => row("answer_too_large",         422, G::FailedPrecondition, 3, Client, Failed),
+    RunMemoryExceeded      => row("run_memory_exceeded",      422, G::FailedPrecondition, 3, Client, Failed),
+    RunFailed              => row("run_failed",               500, G::Internal,           8, Us,     Failed),
+    RunStopped             => row("run_stopped",              500, G::Internal,           8, Us,     Failed),
+    Panicked               => row("panicked",                 500, G::Internal,           8, Us,     Failed),
+}
+
+impl FaultKind {
     pub const fn label(self) -> &'static str {
         self.row().label
     }

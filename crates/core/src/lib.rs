@@ -8,6 +8,7 @@ mod decided;
 mod dialect;
 mod digest;
 mod fault;
+mod labelled;
 mod limits;
 mod printable;
 mod priority;

@@ -1,17 +1,17 @@
 //! The priority that a caller gives a request: a bounded class for queues and metrics.
 
-/// A priority class. Higher classes run first, but none starves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Priority {
-    High,
-    #[default]
-    Normal,
-    Low,
+crate::labelled! {
+    /// A priority class. Higher classes run first, but none starves.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+    pub enum Priority {
+        High => "high",
+        #[default]
+        Normal => "normal",
+        Low => "low",
+    }
 }
 
 impl Priority {
-    pub const ALL: [Priority; 3] = [Priority::High, Priority::Normal, Priority::Low];
-
     /// Maps a V2 `priority` parameter: 0 is the default, 1 the most urgent.
     pub const fn from_v2(level: u64) -> Priority {
         match level {
@@ -19,18 +19,6 @@ impl Priority {
             0 | 2 => Priority::Normal,
             _ => Priority::Low,
         }
-    }
-
-    pub const fn label(self) -> &'static str {
-        match self {
-            Priority::High => "high",
-            Priority::Normal => "normal",
-            Priority::Low => "low",
-        }
-    }
-
-    pub const fn index(self) -> usize {
-        self as usize
     }
 }
 

@@ -6,98 +6,49 @@
 use crate::{DecisionId, Digest};
 use std::task::{Context, Poll};
 
-/// The reason why the journal cannot store records now; a bounded label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Unavailable {
-    /// The disk is full.
-    Full,
-    /// More records wait to be written than may be lost.
-    Behind,
-    /// The disk failed, and the segment being written was abandoned.
-    Broken,
-    /// The directory or the open file was deleted, moved or replaced.
-    Gone,
-    Closed,
-}
-
-impl Unavailable {
-    pub const ALL: [Unavailable; 5] =
-        [Unavailable::Full, Unavailable::Behind, Unavailable::Broken, Unavailable::Gone, Unavailable::Closed];
-
-    pub const fn label(self) -> &'static str {
-        match self {
-            Unavailable::Full => "full",
-            Unavailable::Behind => "behind",
-            Unavailable::Broken => "broken",
-            Unavailable::Gone => "gone",
-            Unavailable::Closed => "closed",
-        }
-    }
-
-    pub const fn index(self) -> usize {
-        self as usize
+crate::labelled! {
+    /// The reason why the journal cannot store records now; a bounded label.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Unavailable {
+        /// The disk is full.
+        Full => "full",
+        /// More records wait to be written than may be lost.
+        Behind => "behind",
+        /// The disk failed, and the segment being written was abandoned.
+        Broken => "broken",
+        /// The directory or the open file was deleted, moved or replaced.
+        Gone => "gone",
+        Closed => "closed",
     }
 }
 
-/// The kind of a record. The labels are stored in the log under `kind`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum RecordKind {
-    /// A decided row.
-    Decision,
-    /// An admitted row without a decision.
-    Failed,
-    /// A shadow's result for a decision.
-    Shadow,
-    /// A decision whose client disconnected.
-    Undelivered,
-    /// The actual outcome of a decision, reported later.
-    Outcome,
-    /// A person's decision that replaces or completes the automatic one.
-    Override,
-    /// A subject's key was deleted.
-    Erased,
-    /// A legal hold on records was placed or released.
-    Hold,
-    Release,
-    /// A decision started to serve with this document.
-    Served,
-    /// A registry snapshot started to serve.
-    Registry,
-    /// Tensors sent directly to the model of a decision that exposes it.
-    Tensors,
-}
-
-impl RecordKind {
-    pub const ALL: [RecordKind; 12] = [
-        RecordKind::Decision,
-        RecordKind::Failed,
-        RecordKind::Shadow,
-        RecordKind::Undelivered,
-        RecordKind::Outcome,
-        RecordKind::Override,
-        RecordKind::Erased,
-        RecordKind::Hold,
-        RecordKind::Release,
-        RecordKind::Served,
-        RecordKind::Registry,
-        RecordKind::Tensors,
-    ];
-
-    pub const fn label(self) -> &'static str {
-        match self {
-            RecordKind::Decision => "decision",
-            RecordKind::Failed => "failed",
-            RecordKind::Shadow => "shadow",
-            RecordKind::Undelivered => "undelivered",
-            RecordKind::Outcome => "outcome",
-            RecordKind::Override => "override",
-            RecordKind::Erased => "erased",
-            RecordKind::Hold => "hold",
-            RecordKind::Release => "release",
-            RecordKind::Served => "served",
-            RecordKind::Registry => "registry",
-            RecordKind::Tensors => "tensors",
-        }
+crate::labelled! {
+    /// The kind of a record. The labels are stored in the log under `kind`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum RecordKind {
+        /// A decided row.
+        Decision => "decision",
+        /// An admitted row without a decision.
+        Failed => "failed",
+        /// A shadow's result for a decision.
+        Shadow => "shadow",
+        /// A decision whose client disconnected.
+        Undelivered => "undelivered",
+        /// The actual outcome of a decision, reported later.
+        Outcome => "outcome",
+        /// A person's decision that replaces or completes the automatic one.
+        Override => "override",
+        /// A subject's key was deleted.
+        Erased => "erased",
+        /// A legal hold on records was placed or released.
+        Hold => "hold",
+        Release => "release",
+        /// A decision started to serve with this document.
+        Served => "served",
+        /// A registry snapshot started to serve.
+        Registry => "registry",
+        /// Tensors sent directly to the model of a decision that exposes it.
+        Tensors => "tensors",
     }
 }
 

@@ -7,41 +7,28 @@ use crate::{Fault, FaultKind, Stage};
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// An action that a right permits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
-    /// Send tensors to a model.
-    Infer,
-    /// Request a decision.
-    Decide,
-    /// Report the actual outcome of a decision.
-    Outcome,
-    /// Replace a decision's outcome.
-    Override,
-    /// Erase a subject from the journal.
-    Erase,
-    /// Read measurements.
-    Metrics,
-    /// Load and unload models, register shared memory, seal the journal.
-    Control,
+crate::labelled! {
+    /// An action that a right permits.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Verb {
+        /// Send tensors to a model.
+        Infer => "infer",
+        /// Request a decision.
+        Decide => "decide",
+        /// Report the actual outcome of a decision.
+        Outcome => "outcome",
+        /// Replace a decision's outcome.
+        Override => "override",
+        /// Erase a subject from the journal.
+        Erase => "erase",
+        /// Read measurements.
+        Metrics => "metrics",
+        /// Load and unload models, register shared memory, seal the journal.
+        Control => "control",
+    }
 }
 
 impl Verb {
-    pub const ALL: [Verb; 7] =
-        [Verb::Infer, Verb::Decide, Verb::Outcome, Verb::Override, Verb::Erase, Verb::Metrics, Verb::Control];
-
-    pub const fn label(self) -> &'static str {
-        match self {
-            Verb::Infer => "infer",
-            Verb::Decide => "decide",
-            Verb::Outcome => "outcome",
-            Verb::Override => "override",
-            Verb::Erase => "erase",
-            Verb::Metrics => "metrics",
-            Verb::Control => "control",
-        }
-    }
-
     /// Whether the verb can be limited to some names.
     pub const fn takes_names(self) -> bool {
         !matches!(self, Verb::Erase | Verb::Metrics)
@@ -84,7 +71,7 @@ impl FromStr for Right {
             None => (text, None),
             Some((verb, names)) => (verb, Some(names)),
         };
-        let verb = Verb::ALL.into_iter().find(|known| known.label() == verb).ok_or(InvalidRight)?;
+        let verb = Verb::from_label(verb).ok_or(InvalidRight)?;
         let names = match names {
             None => Names::All,
             Some(_) if !verb.takes_names() => return Err(InvalidRight),

@@ -4,25 +4,17 @@
 //! allowed values.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-/// The aggregation of a window's events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WindowOp {
-    Count,
-    Sum,
-    Mean,
-    Distinct,
-}
-
-impl WindowOp {
-    pub const fn label(self) -> &'static str {
-        match self {
-            WindowOp::Count => "count",
-            WindowOp::Sum => "sum",
-            WindowOp::Mean => "mean",
-            WindowOp::Distinct => "distinct",
-        }
+crate::labelled! {
+    /// The aggregation of a window's events.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum WindowOp {
+        Count => "count",
+        Sum => "sum",
+        Mean => "mean",
+        Distinct => "distinct",
     }
 }
 
@@ -36,6 +28,23 @@ pub enum Scalar<'a> {
     Text(&'a str),
     /// A list, an object or a number beyond 64 bits: its type name. No field accepts it.
     Other(&'static str),
+}
+
+impl<'a> From<&'a Value> for Scalar<'a> {
+    fn from(value: &'a Value) -> Scalar<'a> {
+        match value {
+            Value::Null => Scalar::Null,
+            Value::Bool(value) => Scalar::Bool(*value),
+            Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(value), _) => Scalar::Int(value),
+                (None, Some(value)) => Scalar::Float(value),
+                (None, None) => Scalar::Other("a number beyond 64 bits"),
+            },
+            Value::String(text) => Scalar::Text(text),
+            Value::Array(_) => Scalar::Other("a list"),
+            Value::Object(_) => Scalar::Other("an object"),
+        }
+    }
 }
 
 /// Receives the rows of a request. Faults stay with their row, so that the other rows go on.

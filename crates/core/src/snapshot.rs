@@ -1,10 +1,9 @@
-//! The Snapshot, the only contract between the planes: an index (`name → digest`) and one document for each
-//! deployment. Documents only: what runs is `Loaded`, in the plane. They are read here and never written: the compiler
-//! is Python's.
+//! The Snapshot, the only contract between the planes: an index (`name → digest`) and one document for each deployment.
 //!
-//! Reading is in two steps: `check` finds every fault of a document at once, with path and what was allowed; only a
-//! document without faults becomes the typed value. Python checks documents with this code too (`check_document`);
-//! golden files under `tests/golden/snapshot` state the faults.
+//! Documents are only read here; Python compiles them. What runs is `Loaded`, in the plane. Reading has two steps:
+//! `check` finds every fault of a document at once, with its path and the allowed values; only a document without
+//! faults becomes the typed value. Python checks documents with this code too (`check_document`); golden files under
+//! `tests/golden/snapshot` state the faults.
 
 mod check;
 mod signed;
@@ -22,7 +21,7 @@ pub use signed::{Candidate, Checkpoint, Package, Signed};
 pub use source::{Bundle, SIGNATURE_FILE, SourceError};
 pub use strict::parse as strict_json;
 
-/// The format that this build reads. Readers refuse keys that they do not know, so a new key needs a new number.
+/// The format that this build reads. Readers reject unknown keys, so a new key needs a new number.
 pub const FORMAT: u64 = 1;
 
 pub const DEPLOYMENTS_MAX: usize = 1000;
@@ -53,10 +52,8 @@ pub struct Index {
     pub generation: u64,
     pub deployments: Vec<IndexEntry>,
     /// The last event of the registry that the snapshot was compiled from.
-    #[serde(default)]
     pub registry: Option<Checkpoint>,
     /// The environment it was compiled for. A server of another environment rejects it.
-    #[serde(default)]
     pub environment: Option<String>,
 }
 
@@ -79,20 +76,16 @@ pub struct Deployment {
     #[serde(default)]
     pub slo: Slo,
     /// None: batch the requests that are ready and never wait for more.
-    #[serde(default)]
     pub batch: Option<BatchWait>,
     /// The class names of an output, in the order of its elements.
     #[serde(default)]
     pub labels: HashMap<String, Vec<String>>,
     /// The decision document; none serves the models directly. Only its type (an object) is checked here; the
     /// `decision` crate validates it.
-    #[serde(default)]
     pub decision: Option<Value>,
     /// The signatures and approvals; none for an unsigned deployment.
-    #[serde(default)]
     pub signed: Option<Signed>,
     /// The candidate that is tested on part of the traffic.
-    #[serde(default)]
     pub candidate: Option<Candidate>,
 }
 

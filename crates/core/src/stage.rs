@@ -3,56 +3,26 @@
 //! Their names are the metric labels, the span names, the columns of the benchmark report and the headings of
 //! `docs/life-of-a-request.md`; a test compares them.
 
-/// One step of the walk. The order of the variants is the order of the walk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(usize)]
-pub enum Stage {
-    Parse,
-    Route,
-    Admit,
-    Features,
-    Tensor,
-    Queue,
-    Infer,
-    Policy,
-    Record,
-    Respond,
+crate::labelled! {
+    /// One step of the walk. The order of the variants is the order of the walk.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[repr(usize)]
+    pub enum Stage {
+        Parse => "parse",
+        Route => "route",
+        Admit => "admit",
+        Features => "features",
+        Tensor => "tensor",
+        Queue => "queue",
+        Infer => "infer",
+        Policy => "policy",
+        Record => "record",
+        Respond => "respond",
+    }
 }
 
 impl Stage {
-    pub const COUNT: usize = 10;
-
-    pub const ALL: [Stage; Stage::COUNT] = [
-        Stage::Parse,
-        Stage::Route,
-        Stage::Admit,
-        Stage::Features,
-        Stage::Tensor,
-        Stage::Queue,
-        Stage::Infer,
-        Stage::Policy,
-        Stage::Record,
-        Stage::Respond,
-    ];
-
-    pub const fn label(self) -> &'static str {
-        match self {
-            Stage::Parse => "parse",
-            Stage::Route => "route",
-            Stage::Admit => "admit",
-            Stage::Features => "features",
-            Stage::Tensor => "tensor",
-            Stage::Queue => "queue",
-            Stage::Infer => "infer",
-            Stage::Policy => "policy",
-            Stage::Record => "record",
-            Stage::Respond => "respond",
-        }
-    }
-
-    pub const fn index(self) -> usize {
-        self as usize
-    }
+    pub const COUNT: usize = Stage::ALL.len();
 }
 
 #[cfg(test)]

@@ -10,65 +10,32 @@ use smallvec::SmallVec;
 /// A concrete shape. Four axes stay off the heap, which covers tabular, text and image models.
 pub type Shape = SmallVec<[i64; 4]>;
 
-/// The element types of the Open Inference Protocol V2 (and Triton's BF16), under their names there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum DataType {
-    Bool,
-    Uint8,
-    Uint16,
-    Uint32,
-    Uint64,
-    Int8,
-    Int16,
-    Int32,
-    Int64,
-    Fp16,
-    Bf16,
-    Fp32,
-    Fp64,
-    Bytes,
+crate::labelled! {
+    /// The element types of the Open Inference Protocol V2 (and Triton's BF16), under their names there.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "UPPERCASE")]
+    pub enum DataType {
+        Bool => "BOOL",
+        Uint8 => "UINT8",
+        Uint16 => "UINT16",
+        Uint32 => "UINT32",
+        Uint64 => "UINT64",
+        Int8 => "INT8",
+        Int16 => "INT16",
+        Int32 => "INT32",
+        Int64 => "INT64",
+        Fp16 => "FP16",
+        Bf16 => "BF16",
+        Fp32 => "FP32",
+        Fp64 => "FP64",
+        Bytes => "BYTES",
+    }
 }
 
 impl DataType {
-    pub const ALL: [DataType; 14] = [
-        DataType::Bool,
-        DataType::Uint8,
-        DataType::Uint16,
-        DataType::Uint32,
-        DataType::Uint64,
-        DataType::Int8,
-        DataType::Int16,
-        DataType::Int32,
-        DataType::Int64,
-        DataType::Fp16,
-        DataType::Bf16,
-        DataType::Fp32,
-        DataType::Fp64,
-        DataType::Bytes,
-    ];
-
+    /// The datatype's name in the protocol.
     pub const fn name(self) -> &'static str {
-        match self {
-            DataType::Bool => "BOOL",
-            DataType::Uint8 => "UINT8",
-            DataType::Uint16 => "UINT16",
-            DataType::Uint32 => "UINT32",
-            DataType::Uint64 => "UINT64",
-            DataType::Int8 => "INT8",
-            DataType::Int16 => "INT16",
-            DataType::Int32 => "INT32",
-            DataType::Int64 => "INT64",
-            DataType::Fp16 => "FP16",
-            DataType::Bf16 => "BF16",
-            DataType::Fp32 => "FP32",
-            DataType::Fp64 => "FP64",
-            DataType::Bytes => "BYTES",
-        }
-    }
-
-    pub fn from_name(name: &str) -> Option<DataType> {
-        DataType::ALL.into_iter().find(|datatype| datatype.name() == name)
+        self.label()
     }
 
     /// Bytes of one element; `None` for BYTES, whose elements vary.
@@ -149,9 +116,9 @@ mod tests {
     #[test]
     fn datatype_names_round_trip() {
         for datatype in DataType::ALL {
-            assert_eq!(DataType::from_name(datatype.name()), Some(datatype));
+            assert_eq!(DataType::from_label(datatype.name()), Some(datatype));
         }
-        assert_eq!(DataType::from_name("fp32"), None);
+        assert_eq!(DataType::from_label("fp32"), None);
     }
 
     #[test]

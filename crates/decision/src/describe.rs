@@ -9,9 +9,10 @@ use crate::reasons::Explainer;
 use crate::remedy::Remedy;
 use crate::route::Variant;
 use flyball_core::Stage;
+use serde::Serialize;
 
 /// The lines of one stage.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StageText {
     pub stage: &'static str,
     pub lines: Vec<String>,

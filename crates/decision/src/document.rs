@@ -1,8 +1,7 @@
-//! A decision as the Snapshot states it: the `decision` part of a deployment's document. `python/flyball/decision/spec` writes it
-//! from what its author wrote, with every shorthand expanded and every file read; its paths are the author's own.
+//! The decision document: the `decision` part of a deployment's document in the Snapshot.
 //!
-//! `python/flyball/spec` writes it from the author's files, with every shorthand expanded and every file
-//! read; paths are the author's own. Reading finds the first structural fault. The program checks meaning
+//! `python/flyball/decision/spec` writes it from the author's files, with every shorthand expanded and every
+//! file read; paths are the author's own. Reading finds the first structural fault. The program checks meaning
 //! (names, types, bands) and reports all faults at once.
 
 mod digests;
@@ -16,6 +15,7 @@ pub use policy::*;
 pub use record::*;
 pub use transform::*;
 
+use crate::value::Kind;
 use flyball_core::WindowOp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
@@ -33,7 +33,6 @@ pub struct DecisionDocument {
     #[serde(default)]
     pub sources: BTreeMap<String, SourceDocument>,
     /// The field with the event's time; none: the request's arrival.
-    #[serde(default)]
     pub event_time: Option<String>,
     #[serde(default)]
     pub transforms: Vec<TransformDocument>,
@@ -65,38 +64,22 @@ pub enum Expose {
     Tensors,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FieldType {
-    Bool,
-    Int,
-    Float,
-    String,
-    Category,
-    /// RFC 3339, or seconds since 1970.
-    Time,
-}
-
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct FieldDocument {
     pub name: String,
     #[serde(rename = "type")]
-    pub kind: FieldType,
+    pub kind: Kind,
     #[serde(default = "yes")]
     pub required: bool,
     /// The value of a field that was not sent. None: missing.
-    #[serde(default)]
     pub default: Option<Json>,
-    #[serde(default)]
     pub min: Option<f64>,
-    #[serde(default)]
     pub max: Option<f64>,
     /// Values of a category.
     #[serde(default)]
     pub values: Vec<String>,
     /// The replacement of an unlisted value; none: it is rejected.
-    #[serde(default)]
     pub unknown: Option<String>,
     /// Maximum length of a text in bytes.
     #[serde(default = "text_bytes_max")]
@@ -113,20 +96,15 @@ pub struct FieldDocument {
 pub struct FeatureDocument {
     pub name: String,
     #[serde(rename = "type")]
-    pub kind: FieldType,
+    pub kind: Kind,
     #[serde(default)]
     pub values: Vec<String>,
-    #[serde(default)]
     pub unknown: Option<String>,
     /// Exactly one of the three.
-    #[serde(default)]
     pub window: Option<WindowDocument>,
-    #[serde(default)]
     pub lookup: Option<LookupDocument>,
     /// An expression over fields and earlier features.
-    #[serde(default)]
     pub compute: Option<String>,
-    #[serde(default)]
     pub max_age_ms: Option<u64>,
     #[serde(default)]
     pub on_missing: Reaction,
@@ -155,7 +133,6 @@ pub enum Reaction {
 pub struct WindowDocument {
     pub op: WindowOp,
     /// The field; none for `count`.
-    #[serde(default)]
     pub of: Option<String>,
     pub by: String,
     pub last_ms: u64,
@@ -163,7 +140,6 @@ pub struct WindowDocument {
     #[serde(default = "yes")]
     pub current: bool,
     /// A Redis source that replicas share; none: embedded, for this replica alone.
-    #[serde(default)]
     pub source: Option<String>,
 }
 
@@ -182,9 +158,7 @@ pub struct LookupDocument {
 pub enum SourceDocument {
     /// Exactly one of `url` (without a password) and `url_env` (the environment variable with it).
     Redis {
-        #[serde(default)]
         url: Option<String>,
-        #[serde(default)]
         url_env: Option<String>,
         set: String,
         timeout_ms: u64,
@@ -227,7 +201,6 @@ pub struct ModelDocument {
     pub inputs: Vec<InputDocument>,
     pub score: ScoreDocument,
     /// How its scores are explained; none: not at all.
-    #[serde(default)]
     pub explain: Option<ExplainDocument>,
 }
 

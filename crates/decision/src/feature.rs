@@ -3,7 +3,7 @@
 //! The walk queries stores and windows; this module has the definitions and the accepted values.
 
 use crate::document::{FeatureDocument, LookupDocument, Reaction, SourceDocument, WindowDocument};
-use crate::field::{Constant, Field, scalar};
+use crate::field::{Constant, Field};
 use crate::names::Name;
 use crate::nearest::did_you_mean;
 use crate::policy::Expr;
@@ -83,7 +83,7 @@ pub(crate) fn features(
         }
         let path = format!("features.{}", document.name);
         let mut field = field(document, &path, scope);
-        let from = from(document, &path, fields, sources, scope);
+        let from = Compiler { fields, sources, scope: &mut *scope }.from(document, &path);
         let personal = |slot: usize| match fields.get(slot) {
             Some(field) => field.pii,
             None => features.iter().any(|feature: &FeaturePlan| feature.slot == slot && feature.field.pii),
@@ -140,31 +140,7 @@ fn field(document: &FeatureDocument, path: &str, scope: &mut Scope<'_>) -> Field
         places,
         unknown,
         length_max: TEXT_BYTES_MAX,
-        ..Field::plain(document.kind.into())
-    }
-}
-
-fn from(
-    document: &FeatureDocument,
-    path: &str,
-    fields: &[Field],
-    sources: &[(Arc<str>, SourceDocument)],
-    scope: &mut Scope<'_>,
-) -> Option<FeatureFrom> {
-    let kind = Kind::from(document.kind);
-    match (&document.window, &document.lookup, &document.compute) {
-        (Some(window), None, None) => {
-            let path = format!("{path}.window");
-            Windowed { window, kind, path: &path }.compile(fields, sources, scope)
-        }
-        (None, Some(lookup), None) => {
-            compile_lookup(lookup, &format!("{path}.lookup"), fields, sources, scope)
-        }
-        (None, None, Some(source)) => compile_compute(source, kind, &format!("{path}.compute"), scope),
-        _ => {
-            scope.faults.add(path, document.name.as_str(), "exactly one of `window`, `lookup` and `compute`");
-            None
-        }
+        ..Field::plain(document.kind)
     }
 }
 
@@ -178,7 +154,7 @@ fn compile_reaction(
         Reaction::Missing => CompiledReaction::Missing,
         Reaction::UseStale => CompiledReaction::UseStale,
         Reaction::Fault => CompiledReaction::Fault,
-        Reaction::Value(value) => match field.constant(scalar(value)) {
+        Reaction::Value(value) => match field.constant(value.into()) {
             Some(constant) => CompiledReaction::Value(constant),
             None => {
                 scope.faults.add(path, value.clone(), field.allowed());
@@ -188,134 +164,119 @@ fn compile_reaction(
     }
 }
 
-fn source(
-    path: String,
-    name: &str,
-    sources: &[(Arc<str>, SourceDocument)],
-    scope: &mut Scope<'_>,
-) -> Option<usize> {
-    let place = sources.iter().position(|(known, _)| &**known == name);
-    if place.is_none() {
-        let near = did_you_mean(name, sources.iter().map(|(known, _)| &**known));
-        scope.faults.add(path, name, format!("the name of one of `sources`{near}"));
-    }
-    place
+/// Compiles where a feature's values come from.
+struct Compiler<'a, 'f> {
+    fields: &'a [Field],
+    sources: &'a [(Arc<str>, SourceDocument)],
+    scope: &'a mut Scope<'f>,
 }
 
-fn compile_lookup(
-    lookup: &LookupDocument,
-    path: &str,
-    fields: &[Field],
-    sources: &[(Arc<str>, SourceDocument)],
-    scope: &mut Scope<'_>,
-) -> Option<FeatureFrom> {
-    let source = source(format!("{path}.source"), &lookup.source, sources, scope);
-    let key = scope.slot(&format!("{path}.key"), &lookup.key, fields, &Slot::KEYS);
-    if lookup.field.is_empty() {
-        scope.faults.add(format!("{path}.field"), "", "the name of a field of the record");
+impl Compiler<'_, '_> {
+    fn from(&mut self, document: &FeatureDocument, path: &str) -> Option<FeatureFrom> {
+        match (&document.window, &document.lookup, &document.compute) {
+            (Some(window), None, None) => self.window(window, document.kind, &format!("{path}.window")),
+            (None, Some(lookup), None) => self.lookup(lookup, &format!("{path}.lookup")),
+            (None, None, Some(text)) => self.compute(text, document.kind, &format!("{path}.compute")),
+            _ => {
+                let allowed = "exactly one of `window`, `lookup` and `compute`";
+                self.scope.faults.add(path, document.name.as_str(), allowed);
+                None
+            }
+        }
     }
-    Some(FeatureFrom::Lookup { source: source?, key: key?, field: lookup.field.as_str().into() })
-}
 
-fn compile_compute(text: &str, kind: Kind, path: &str, scope: &mut Scope<'_>) -> Option<FeatureFrom> {
-    let expr = match Expr::compile(text, &scope.names) {
-        Ok(expr) => expr,
-        Err(fault) => {
-            let at = fault.at.map_or(String::new(), |at| format!(" (at byte {at})"));
-            scope.faults.add(path, text, format!("{}{at}", fault.text));
+    fn source(&mut self, path: String, name: &str) -> Option<usize> {
+        let place = self.sources.iter().position(|(known, _)| &**known == name);
+        if place.is_none() {
+            let near = did_you_mean(name, self.sources.iter().map(|(known, _)| &**known));
+            self.scope.faults.add(path, name, format!("the name of one of `sources`{near}"));
+        }
+        place
+    }
+
+    fn lookup(&mut self, lookup: &LookupDocument, path: &str) -> Option<FeatureFrom> {
+        let source = self.source(format!("{path}.source"), &lookup.source);
+        let key = self.scope.slot(&format!("{path}.key"), &lookup.key, self.fields, &Slot::KEYS);
+        if lookup.field.is_empty() {
+            self.scope.faults.add(format!("{path}.field"), "", "the name of a field of the record");
+        }
+        Some(FeatureFrom::Lookup { source: source?, key: key?, field: lookup.field.as_str().into() })
+    }
+
+    fn compute(&mut self, text: &str, kind: Kind, path: &str) -> Option<FeatureFrom> {
+        let expr = match Expr::compile(text, &self.scope.names) {
+            Ok(expr) => expr,
+            Err(fault) => {
+                let at = fault.at.map_or(String::new(), |at| format!(" (at byte {at})"));
+                self.scope.faults.add(path, text, format!("{}{at}", fault.text));
+                return None;
+            }
+        };
+        let fits = match (expr.kind(), kind) {
+            (Kind::Int, Kind::Float) => true,
+            (Kind::Text | Kind::Category, Kind::Text | Kind::Category) => true,
+            (computed, declared) => computed == declared,
+        };
+        if !fits {
+            let allowed =
+                format!("an expression of type {}; this one is {}", kind.label(), expr.kind().label());
+            self.scope.faults.add(path, text, allowed);
             return None;
         }
-    };
-    let fits = match (expr.kind(), kind) {
-        (Kind::Int, Kind::Float) => true,
-        (Kind::Text | Kind::Category, Kind::Text | Kind::Category) => true,
-        (computed, declared) => computed == declared,
-    };
-    if !fits {
-        let allowed = format!("an expression of type {}; this one is {}", kind.label(), expr.kind().label());
-        scope.faults.add(path, text, allowed);
-        return None;
+        Some(FeatureFrom::Compute(expr))
     }
-    Some(FeatureFrom::Compute(expr))
-}
 
-struct Windowed<'d> {
-    window: &'d WindowDocument,
-    kind: Kind,
-    path: &'d str,
-}
-
-impl Windowed<'_> {
-    fn compile(
-        &self,
-        fields: &[Field],
-        sources: &[(Arc<str>, SourceDocument)],
-        scope: &mut Scope<'_>,
-    ) -> Option<FeatureFrom> {
-        let (window, path) = (self.window, self.path);
-        let by = scope.slot(&format!("{path}.by"), &window.by, fields, &Slot::KEYS);
-        let of = self.of(fields, scope);
-        let source = self.source(sources, scope);
+    fn window(&mut self, window: &WindowDocument, kind: Kind, path: &str) -> Option<FeatureFrom> {
+        let by = self.scope.slot(&format!("{path}.by"), &window.by, self.fields, &Slot::KEYS);
+        let of = self.aggregated(window, format!("{path}.of"));
+        let source = self.shared_source(window, format!("{path}.source"));
+        let faults = &mut self.scope.faults;
         if !WINDOW_MS.contains(&window.last_ms) {
             let allowed = format!("{} to {} milliseconds", WINDOW_MS.start(), WINDOW_MS.end());
-            scope.faults.add(format!("{path}.last_ms"), window.last_ms, allowed);
+            faults.add(format!("{path}.last_ms"), window.last_ms, allowed);
         }
-        let of_int =
-            of.as_ref().is_ok_and(|of| of.as_ref().is_some_and(|of| fields[of.slot].kind == Kind::Int));
-        let fits = match (window.op, self.kind) {
+        let of_int = matches!(&of, Ok(Some(of)) if self.fields[of.slot].kind == Kind::Int);
+        let fits = match (window.op, kind) {
             (_, Kind::Float) | (WindowOp::Count | WindowOp::Distinct, Kind::Int) => true,
             (WindowOp::Sum, Kind::Int) => of_int,
             _ => false,
         };
         if !fits {
             let allowed = "`count`, `distinct` and the `sum` of an int for an int, any for a float";
-            scope.faults.add(format!("{path}.op"), self.kind.label(), allowed);
+            faults.add(format!("{path}.op"), kind.label(), allowed);
         }
         let (op, last_ms, current) = (window.op, window.last_ms, window.current);
         Some(FeatureFrom::Window { op, of: of.ok()?, by: by?, last_ms, current, source: source.ok()? })
     }
 
     /// The aggregated field; an error is in the faults.
-    fn of(&self, fields: &[Field], scope: &mut Scope<'_>) -> Result<Option<Slot>, ()> {
-        let path = format!("{}.of", self.path);
-        let kinds: &[Kind] = match self.window.op {
+    fn aggregated(&mut self, window: &WindowDocument, path: String) -> Result<Option<Slot>, ()> {
+        let kinds: &[Kind] = match window.op {
             WindowOp::Count => &[],
             WindowOp::Sum | WindowOp::Mean => &[Kind::Int, Kind::Float],
             WindowOp::Distinct => &Slot::KEYS,
         };
-        match &self.window.of {
+        match &window.of {
             None if kinds.is_empty() => Ok(None),
             None => {
-                scope.faults.add(
-                    path,
-                    serde_json::Value::Null,
-                    "the field to add or to count distinct values of",
-                );
+                self.scope.faults.tell(path, "the field to add or to count distinct values of");
                 Err(())
             }
             Some(name) if kinds.is_empty() => {
-                scope.faults.add(path, name.as_str(), "no field: `count` counts events");
+                self.scope.faults.add(path, name.as_str(), "no field: `count` counts events");
                 Err(())
             }
-            Some(name) => scope.slot(&path, name, fields, kinds).map(Some).ok_or(()),
+            Some(name) => self.scope.slot(&path, name, self.fields, kinds).map(Some).ok_or(()),
         }
     }
 
     /// The shared store, if named; an error is in the faults.
-    fn source(
-        &self,
-        sources: &[(Arc<str>, SourceDocument)],
-        scope: &mut Scope<'_>,
-    ) -> Result<Option<usize>, ()> {
-        let Some(name) = &self.window.source else { return Ok(None) };
-        let path = format!("{}.source", self.path);
-        let place = source(path.clone(), name, sources, scope).ok_or(())?;
-        if matches!(sources[place].1, SourceDocument::Store { .. }) {
-            scope.faults.add(
-                path,
-                name.as_str(),
-                "a source of kind redis; without one the window is local to this server",
-            );
+    fn shared_source(&mut self, window: &WindowDocument, path: String) -> Result<Option<usize>, ()> {
+        let Some(name) = &window.source else { return Ok(None) };
+        let place = self.source(path.clone(), name).ok_or(())?;
+        if matches!(self.sources[place].1, SourceDocument::Store { .. }) {
+            let allowed = "a source of kind redis; without one the window is local to this server";
+            self.scope.faults.add(path, name.as_str(), allowed);
             return Err(());
         }
         Ok(Some(place))

@@ -196,19 +196,3 @@ pub(crate) fn shown(value: Scalar<'_>) -> Option<String> {
         },
     })
 }
-
-/// A constant of the document as a request would send it.
-pub(crate) fn scalar(value: &serde_json::Value) -> Scalar<'_> {
-    match value {
-        serde_json::Value::Null => Scalar::Null,
-        serde_json::Value::Bool(value) => Scalar::Bool(*value),
-        serde_json::Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-            (Some(value), _) => Scalar::Int(value),
-            (None, Some(value)) => Scalar::Float(value),
-            (None, None) => Scalar::Other("a number beyond 64 bits"),
-        },
-        serde_json::Value::String(text) => Scalar::Text(text),
-        serde_json::Value::Array(_) => Scalar::Other("a list"),
-        serde_json::Value::Object(_) => Scalar::Other("an object"),
-    }
-}

@@ -95,18 +95,18 @@ impl Policy {
 
     /// Evaluates a row. Without a score, the rules alone decide.
     pub fn evaluate(&self, rows: &Rows, row: usize, score: Option<f64>) -> Result<Verdict, GuardFault> {
-        let mut told = None;
+        let mut banded = None;
         if let Some(score) = score {
             self.guards.score(score)?;
-            told = Some(self.band_of(rows, row, score));
+            banded = Some(self.band_of(rows, row, score));
         }
-        let said = self.rules.ask(rows, row, score);
-        let outcome = match (told, said.outcome) {
-            (_, Some(outcome)) if said.is_final => outcome,
-            (Some((_, banded)), outcome) => outcome.map_or(banded, |outcome| outcome.max(banded)),
+        let ruled = self.rules.evaluate(rows, row, score);
+        let outcome = match (banded, ruled.outcome) {
+            (_, Some(outcome)) if ruled.is_final => outcome,
+            (Some((_, least)), outcome) => outcome.map_or(least, |outcome| outcome.max(least)),
             (None, outcome) => outcome.unwrap_or_else(|| self.outcomes.undecided()),
         };
-        Ok(Verdict { outcome, band: told.map(|(band, _)| band), fired: said.fired })
+        Ok(Verdict { outcome, band: banded.map(|(band, _)| band), fired: ruled.fired })
     }
 
     /// The band's number and outcome.

@@ -3,36 +3,23 @@
 use crate::value::{TextRef, Value};
 use flyball_core::FieldFault;
 
-/// The origin of a feature's value, for the record.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Origin {
-    /// Not known yet.
-    #[default]
-    None,
-    Window,
-    Cache,
-    Source,
-    /// Too old, but used as declared.
-    Stale,
-    Computed,
-    /// The declared default for a missing value.
-    Declared,
-    /// Supplied by a scored file.
-    Given,
-}
-
-impl Origin {
-    pub const fn label(self) -> &'static str {
-        match self {
-            Origin::None => "none",
-            Origin::Window => "window",
-            Origin::Cache => "cache",
-            Origin::Source => "source",
-            Origin::Stale => "stale",
-            Origin::Computed => "computed",
-            Origin::Declared => "declared",
-            Origin::Given => "given",
-        }
+flyball_core::labelled! {
+    /// The origin of a feature's value, for the record.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Origin {
+        /// Not known yet.
+        #[default]
+        None => "none",
+        Window => "window",
+        Cache => "cache",
+        Source => "source",
+        /// Too old, but used as declared.
+        Stale => "stale",
+        Computed => "computed",
+        /// The declared default for a missing value.
+        Declared => "declared",
+        /// Supplied by a scored file.
+        Given => "given",
     }
 }
 

@@ -1,8 +1,8 @@
 //! Compiles the fields of a decision. Reports every fault of `input` at the author's path.
 
-use crate::document::{FieldDocument, FieldType};
+use crate::document::FieldDocument;
 use crate::faults::Faults;
-use crate::field::{Field, TextMap, scalar};
+use crate::field::{Field, TextMap};
 use crate::names::{Name, Names};
 use crate::nearest::did_you_mean;
 use crate::slot::Slot;
@@ -75,11 +75,11 @@ impl Scope<'_> {
     pub(crate) fn values(
         &mut self,
         path: &str,
-        kind: FieldType,
+        kind: Kind,
         values: &[String],
         unknown: Option<&str>,
     ) -> (Arc<[String]>, TextMap<u32>, Option<u32>) {
-        if kind != FieldType::Category {
+        if kind != Kind::Category {
             if !values.is_empty() {
                 self.faults.add(format!("{path}.values"), values.len(), "nothing, but of a category");
             }
@@ -161,7 +161,7 @@ fn field(document: &FieldDocument, scope: &mut Scope<'_>) -> Field {
     bounds(document, &path, scope.faults);
     let (values, places, unknown) =
         scope.values(&path, document.kind, &document.values, document.unknown.as_deref());
-    let kind = Kind::from(document.kind);
+    let kind = document.kind;
     let length_fits = match kind {
         Kind::Text => (1..=LENGTH_MAX).contains(&document.length_max),
         _ => document.length_max == LENGTH_DEFAULT,
@@ -187,7 +187,7 @@ fn field(document: &FieldDocument, scope: &mut Scope<'_>) -> Field {
         pii: document.pii,
     };
     if let Some(default) = &document.default {
-        field.default = field.constant(scalar(default));
+        field.default = field.constant(default.into());
         if field.default.is_none() {
             scope.faults.add(format!("{path}.default"), default.clone(), field.allowed());
         }
@@ -196,7 +196,7 @@ fn field(document: &FieldDocument, scope: &mut Scope<'_>) -> Field {
 }
 
 fn bounds(document: &FieldDocument, path: &str, faults: &mut Faults) {
-    let numeric = matches!(document.kind, FieldType::Int | FieldType::Float | FieldType::Time);
+    let numeric = matches!(document.kind, Kind::Int | Kind::Float | Kind::Time);
     for (key, bound) in [("min", document.min), ("max", document.max)] {
         match bound {
             Some(bound) if !numeric => {

@@ -1,6 +1,6 @@
 //! Values of fields and features, small enough to copy. Texts are stored in the request's `Rows`.
 
-use crate::document::FieldType;
+use serde::{Deserialize, Serialize};
 
 /// A text in `Rows`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,40 +22,18 @@ pub enum Value {
     Time(i64),
 }
 
-/// The type of a slot's value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    Bool,
-    Int,
-    Float,
-    Text,
-    Category,
-    Time,
-}
-
-impl Kind {
-    /// The name that authors write.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Kind::Bool => "bool",
-            Kind::Int => "int",
-            Kind::Float => "float",
-            Kind::Text => "string",
-            Kind::Category => "category",
-            Kind::Time => "time",
-        }
-    }
-}
-
-impl From<FieldType> for Kind {
-    fn from(field: FieldType) -> Kind {
-        match field {
-            FieldType::Bool => Kind::Bool,
-            FieldType::Int => Kind::Int,
-            FieldType::Float => Kind::Float,
-            FieldType::String => Kind::Text,
-            FieldType::Category => Kind::Category,
-            FieldType::Time => Kind::Time,
-        }
+flyball_core::labelled! {
+    /// The type of a field's or feature's value, under the name that authors write.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Kind {
+        Bool => "bool",
+        Int => "int",
+        Float => "float",
+        #[serde(rename = "string")]
+        Text => "string",
+        Category => "category",
+        /// RFC 3339, or seconds since 1970.
+        Time => "time",
     }
 }

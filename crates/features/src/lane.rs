@@ -133,10 +133,10 @@ impl LaneFeatures {
             match source.flights.join(token) {
                 Flight::Full => return Err(LookupError::Busy),
                 Flight::Second(mut first) => {
-                    let Ok(told) = timeout(left, first.wait_for(Option::is_some)).await else {
+                    let Ok(answer) = timeout(left, first.wait_for(Option::is_some)).await else {
                         return Err(LookupError::Timeout);
                     };
-                    if let Ok(Some(fetched)) = told.as_deref() {
+                    if let Ok(Some(fetched)) = answer.as_deref() {
                         return fetched.clone();
                     }
                     // The first caller gave up, by its own deadline or because its client left: another one

@@ -46,7 +46,7 @@ pub(crate) struct Link {
     /// Since when requests have had no response, and how many gave up.
     silent: Cell<Option<(Instant, u32)>>,
     /// The outage was logged.
-    told: Cell<bool>,
+    logged: Cell<bool>,
 }
 
 impl Link {
@@ -59,7 +59,7 @@ impl Link {
             changed: Notify::new(),
             asked: Cell::new(0),
             silent: Cell::new(None),
-            told: Cell::new(false),
+            logged: Cell::new(false),
         }))
     }
 
@@ -170,7 +170,7 @@ impl Link {
         self.generation.set(self.generation.get() + 1);
         self.pause.set(PAUSE_MIN);
         self.silent.set(None);
-        if self.told.replace(false) {
+        if self.logged.replace(false) {
             tracing::info!(redis = %self.address(), "redis is reachable again");
         }
         State::Up(connection)
@@ -179,7 +179,7 @@ impl Link {
     fn down(&self, error: &str) -> State {
         let pause = self.pause.get();
         self.pause.set((pause * 2).min(PAUSE_MAX));
-        if !self.told.replace(true) {
+        if !self.logged.replace(true) {
             tracing::warn!(redis = %self.address(), error, "redis is down; features that need it fail until it is back");
         }
         State::Down { until: Instant::now() + pause }

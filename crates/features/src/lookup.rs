@@ -4,27 +4,18 @@ use crate::Record;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why a source did not answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LookupError {
-    /// Not within the source's timeout, or the rest of the deadline.
-    Timeout,
-    /// Known to be unreachable; nothing waited.
-    Down,
-    /// The response is unusable.
-    Bad,
-    /// Too many requests already wait for it.
-    Busy,
-}
-
-impl LookupError {
-    pub const fn label(self) -> &'static str {
-        match self {
-            LookupError::Timeout => "timeout",
-            LookupError::Down => "down",
-            LookupError::Bad => "bad",
-            LookupError::Busy => "busy",
-        }
+flyball_core::labelled! {
+    /// Why a source did not answer.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum LookupError {
+        /// Not within the source's timeout, or the rest of the deadline.
+        Timeout => "timeout",
+        /// Known to be unreachable; nothing waited.
+        Down => "down",
+        /// The response is unusable.
+        Bad => "bad",
+        /// Too many requests already wait for it.
+        Busy => "busy",
     }
 }
 

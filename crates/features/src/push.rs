@@ -108,12 +108,12 @@ impl Pusher {
             return Err(format!("a key must have 1 to {KEY_BYTES_MAX} bytes; one has {}", key.len()));
         }
         let mut record = Record::new(Some(self.written_at_ms));
-        let told = |fault| format!("key {key:?}: {fault}");
+        let named = |fault| format!("key {key:?}: {fault}");
         for (name, value) in fields {
-            record.put(name, scalar(value)).map_err(told)?;
+            record.put(name, scalar(value)).map_err(named)?;
         }
         let mut bytes = Vec::new();
-        record.write(&mut bytes).map_err(told)?;
+        record.write(&mut bytes).map_err(named)?;
         Ok((key, bytes))
     }
 
@@ -156,10 +156,10 @@ pub fn get(target: &PushTarget, set: &str, key: &str) -> Result<Option<Vec<u8>>,
 pub(crate) fn connect(url: &str) -> Result<redis::Connection, PushFault> {
     let client = link::client(url)?;
     let address = client.get_connection_info().addr().to_string();
-    let told = |error| PushFault::Unreachable(format!("no redis answers at {address}: {error}"));
-    let connection = client.get_connection_with_timeout(ANSWER_MAX).map_err(told)?;
-    connection.set_read_timeout(Some(ANSWER_MAX)).map_err(told)?;
-    connection.set_write_timeout(Some(ANSWER_MAX)).map_err(told)?;
+    let unreachable = |error| PushFault::Unreachable(format!("no redis answers at {address}: {error}"));
+    let connection = client.get_connection_with_timeout(ANSWER_MAX).map_err(unreachable)?;
+    connection.set_read_timeout(Some(ANSWER_MAX)).map_err(unreachable)?;
+    connection.set_write_timeout(Some(ANSWER_MAX)).map_err(unreachable)?;
     Ok(connection)
 }
 

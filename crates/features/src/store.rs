@@ -149,12 +149,12 @@ fn get(database: &ReadOnlyDatabase, set: &str, key: &str) -> Answer {
 
 /// One record, for inspection.
 pub(crate) fn look(path: &Path, set: &str, key: &str) -> Result<Option<Vec<u8>>, String> {
-    let told = |error: redb::Error| format!("cannot read set {set} of {}: {error}", path.display());
-    let database = ReadOnlyDatabase::open(path).map_err(|error| told(error.into()))?;
+    let failed = |error: redb::Error| format!("cannot read set {set} of {}: {error}", path.display());
+    let database = ReadOnlyDatabase::open(path).map_err(|error| failed(error.into()))?;
     let token = Tokens::read(&key_path(path))?.token(key);
     let read = || -> Result<Option<Vec<u8>>, redb::Error> {
         let table = database.begin_read()?.open_table(table(set))?;
         Ok(table.get(token.as_str())?.map(|value| value.value().to_vec()))
     };
-    read().map_err(told)
+    read().map_err(failed)
 }

@@ -101,6 +101,11 @@ fn make(path: &Path) -> io::Result<()> {
     file.write_all(&random_key()?)?;
     file.sync_all()?;
     std::fs::rename(&unfinished, path)?;
+    sync_folder_of(path)
+}
+
+/// Brings the name of a file to disk.
+pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }

@@ -105,14 +105,14 @@ impl WindowState {
         let span = Span::new(def.last_ms)?;
         let table = table(&def)?;
         let counters = Arc::<WindowCounters>::default();
-        let told =
+        let unread =
             |error: redb::Error| format!("cannot read the stored state of window {}: {error}", def.name);
         let embedded = if def.source.is_some() {
             None
         } else {
-            let marks = keeper.map(|keeper| keeper.marks(&table)).transpose().map_err(told)?.flatten();
+            let marks = keeper.map(|keeper| keeper.marks(&table)).transpose().map_err(unread)?.flatten();
             let embedded = Embedded::new(&span, marks, keys_max, keeper.is_some(), &counters);
-            keeper.map(|keeper| keeper.restore(&table, &span, &embedded)).transpose().map_err(told)?;
+            keeper.map(|keeper| keeper.restore(&table, &span, &embedded)).transpose().map_err(unread)?;
             Some(embedded)
         };
         Ok(Arc::new(WindowState { def, span, table, counters, embedded, tokens }))

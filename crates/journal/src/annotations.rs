@@ -3,12 +3,11 @@
 //! One form for the server and the command line. Does not check that the decision exists: an outcome may
 //! reach another node than the decision did.
 
+use crate::record_codec::{Out, Pairs, infallible};
 use flyball_core::{DecisionId, JournalRecord, RecordKind};
 use minicbor::Encoder;
-use minicbor::encode::Error;
 use serde::Deserialize;
 use serde_json::Value;
-use std::convert::Infallible;
 
 /// Maximum bytes of a text in an annotation.
 pub const ANNOTATION_BYTES_MAX: usize = 4096;
@@ -65,24 +64,20 @@ pub enum AnnotationError {
     Truth,
 }
 
-type Pairs<'a> = Encoder<&'a mut Vec<u8>>;
-
 impl Annotation {
     /// The record of the annotation; the caller of the journal waits for the disk.
     pub fn record(&self, unix_ns: i64) -> Result<JournalRecord, AnnotationError> {
         let mut record = JournalRecord { sync: true, ..JournalRecord::default() };
-        let mut pairs = Encoder::new(&mut record.pairs);
+        let mut pairs = Pairs::new(&mut record.pairs);
         number(&mut pairs, "at", Some(unix_ns));
-        record.pairs_count = 1 + match self {
+        match self {
             Annotation::Outcome { id, decision, truth, when, source, caller } => {
                 (record.kind, record.id) = (RecordKind::Outcome, parsed(id)?);
                 text(&mut pairs, "decision", Some(filled("decision", decision)?))?;
                 number(&mut pairs, "when", *when);
-                written(pairs.str("truth"));
-                truth_into(&mut pairs, truth)?;
+                truth_into(infallible(pairs.key("truth")), truth)?;
                 text(&mut pairs, "source", source.as_deref())?;
                 text(&mut pairs, "caller", caller.as_deref())?;
-                5
             }
             Annotation::Override { id, decision, outcome, by, why, caller } => {
                 (record.kind, record.id) = (RecordKind::Override, parsed(id)?);
@@ -91,14 +86,14 @@ impl Annotation {
                 text(&mut pairs, "by", Some(filled("by", by)?))?;
                 text(&mut pairs, "why", Some(filled("why", why)?))?;
                 text(&mut pairs, "caller", caller.as_deref())?;
-                5
             }
             Annotation::Hold(held) | Annotation::Release(held) => {
                 let release = matches!(self, Annotation::Release(_));
                 record.kind = if release { RecordKind::Release } else { RecordKind::Hold };
-                held.write_pairs(&mut pairs)?
+                held.write_pairs(&mut pairs)?;
             }
-        };
+        }
+        record.pairs_count = pairs.count;
         Ok(record)
     }
 }
@@ -117,28 +112,27 @@ impl Erasure {
     pub(crate) fn record(&self, unix_ns: i64, id: DecisionId) -> Result<JournalRecord, AnnotationError> {
         let mut record =
             JournalRecord { kind: RecordKind::Erased, id, sync: true, ..JournalRecord::default() };
-        let mut pairs = Encoder::new(&mut record.pairs);
+        let mut pairs = Pairs::new(&mut record.pairs);
         number(&mut pairs, "at", Some(unix_ns));
         text(&mut pairs, "by", Some(filled("by", &self.by)?))?;
         text(&mut pairs, "caller", self.caller.as_deref())?;
-        record.pairs_count = 3;
-        let mut personal = Encoder::new(&mut record.personal);
-        written(personal.map(1));
-        text(&mut personal, "why", Some(filled("why", &self.why)?))?;
+        record.pairs_count = pairs.count;
+        infallible(Encoder::new(&mut record.personal).map(1));
+        text(&mut Pairs::new(&mut record.personal), "why", Some(filled("why", &self.why)?))?;
         record.subject = filled("subject", &self.subject)?.as_bytes().to_vec();
         Ok(record)
     }
 }
 
 impl HoldScope {
-    fn write_pairs(&self, pairs: &mut Pairs<'_>) -> Result<u32, AnnotationError> {
+    fn write_pairs(&self, pairs: &mut Pairs<'_>) -> Result<(), AnnotationError> {
         text(pairs, "name", Some(filled("name", &self.name)?))?;
         text(pairs, "by", Some(filled("by", &self.by)?))?;
         text(pairs, "why", Some(filled("why", &self.why)?))?;
         text(pairs, "decision", self.decision.as_deref())?;
         number(pairs, "from", self.from);
         number(pairs, "to", self.to);
-        Ok(6)
+        Ok(())
     }
 }
 
@@ -154,46 +148,41 @@ fn text(pairs: &mut Pairs<'_>, name: &'static str, value: Option<&str>) -> Resul
     if value.is_some_and(|value| value.len() > ANNOTATION_BYTES_MAX) {
         return Err(AnnotationError::Long(name));
     }
-    written(pairs.str(name).and_then(|pairs| pairs.encode(value)));
+    infallible(pairs.text(name, value));
     Ok(())
 }
 
 fn number(pairs: &mut Pairs<'_>, name: &str, value: Option<i64>) {
-    written(pairs.str(name).and_then(|pairs| pairs.encode(value)));
+    infallible(infallible(pairs.key(name)).encode(value));
 }
 
-fn truth_into(to: &mut Pairs<'_>, truth: &Value) -> Result<(), AnnotationError> {
+fn truth_into(to: &mut Out<'_>, truth: &Value) -> Result<(), AnnotationError> {
     let Value::Object(parts) = truth else { return scalar(to, truth) };
     let fits = |name: &String| name.len() <= ANNOTATION_BYTES_MAX;
     if parts.len() > TRUTH_PAIRS_MAX || !parts.keys().all(fits) {
         return Err(AnnotationError::Truth);
     }
-    written(to.map(parts.len() as u64));
+    infallible(to.map(parts.len() as u64));
     parts.iter().try_for_each(|(name, value)| {
-        written(to.str(name));
+        infallible(to.str(name));
         scalar(to, value)
     })
 }
 
-fn scalar(to: &mut Pairs<'_>, value: &Value) -> Result<(), AnnotationError> {
-    match value {
-        Value::Null => written(to.null()),
-        Value::Bool(value) => written(to.bool(*value)),
+fn scalar(to: &mut Out<'_>, value: &Value) -> Result<(), AnnotationError> {
+    infallible(match value {
+        Value::Null => to.null(),
+        Value::Bool(value) => to.bool(*value),
         Value::Number(value) => match (value.as_i64(), value.as_f64()) {
-            (Some(value), _) => written(to.i64(value)),
-            (None, Some(value)) => written(to.f64(value)),
+            (Some(value), _) => to.i64(value),
+            (None, Some(value)) => to.f64(value),
             (None, None) => return Err(AnnotationError::Truth),
         },
-        Value::String(value) if value.len() <= ANNOTATION_BYTES_MAX => written(to.str(value)),
+        Value::String(value) if value.len() <= ANNOTATION_BYTES_MAX => to.str(value),
         Value::String(_) => return Err(AnnotationError::Long("truth")),
         Value::Array(_) | Value::Object(_) => return Err(AnnotationError::Truth),
-    }
+    });
     Ok(())
-}
-
-/// Writing to memory cannot fail.
-fn written<T>(result: Result<T, Error<Infallible>>) {
-    debug_assert!(result.is_ok());
 }
 
 #[cfg(test)]

@@ -3,8 +3,7 @@
 //! Each is named by the SHA-256 of its contents, written whole or not at all, and never changed.
 
 use crate::Hash;
-use crate::disk::{Disk, RealDisk};
-use ring::digest::{SHA256, digest};
+use crate::disk::{Disk, RealDisk, found, write_new};
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read};
 use std::os::unix::fs::DirBuilderExt;
@@ -35,11 +34,12 @@ pub struct Blobs {
 }
 
 impl Blobs {
-    /// Opens the blobs for the journal's one writer; creates the directory.
-    pub fn open(journal: &Path) -> Result<Blobs, BlobError> {
+    #[cfg(test)]
+    fn open(journal: &Path) -> Result<Blobs, BlobError> {
         Blobs::open_on(Arc::new(RealDisk), journal)
     }
 
+    /// Opens the blobs for the journal's one writer; creates the directory.
     pub(crate) fn open_on(disk: Arc<dyn Disk>, journal: &Path) -> Result<Blobs, BlobError> {
         let blobs = Blobs { disk, ..Blobs::read_only(journal) };
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&blobs.folder);
@@ -57,19 +57,15 @@ impl Blobs {
 
     /// Stores a blob. Its contents are on disk on return, its name after `sync`.
     pub fn put(&self, bytes: &[u8]) -> Result<Hash, BlobError> {
-        let name = hash(bytes);
+        let name = Hash::of(bytes);
         let path = self.path(&name);
         if touch_if_equal(&path, bytes) {
             return Ok(name);
         }
         let unfinished = self.folder.join(UNFINISHED);
-        let write = || {
-            let file = self.disk.create(&unfinished, 0)?;
-            self.disk.write_all_at(&file, bytes, 0)?;
-            self.disk.fdatasync(&file)?;
-            self.disk.rename(&unfinished, &path)
-        };
-        write().map_err(|cause| BlobError::Io { path: path.clone(), cause })?;
+        let written = write_new(&*self.disk, &unfinished, bytes);
+        let placed = written.and_then(|()| self.disk.rename(&unfinished, &path));
+        placed.map_err(|cause| BlobError::Io { path, cause })?;
         self.unsynced.store(true, Ordering::Relaxed);
         Ok(name)
     }
@@ -87,26 +83,22 @@ impl Blobs {
     /// Checks that a blob of this size could be stored now.
     pub(crate) fn probe(&self, bytes: usize) -> Result<(), BlobError> {
         let unfinished = self.folder.join(UNFINISHED);
-        let write = || {
-            let file = self.disk.create(&unfinished, 0)?;
-            self.disk.write_all_at(&file, &vec![1; bytes], 0)?;
-            self.disk.fdatasync(&file)?;
-            self.disk.remove(&unfinished)
-        };
-        write().map_err(|cause| BlobError::Io { path: unfinished.clone(), cause })
+        let written = write_new(&*self.disk, &unfinished, &vec![1; bytes]);
+        let removed = written.and_then(|()| self.disk.remove(&unfinished));
+        removed.map_err(|cause| BlobError::Io { path: unfinished, cause })
     }
 
     /// Returns the blob, or none if it does not exist.
     pub fn get(&self, digest: &Hash) -> Result<Option<Vec<u8>>, BlobError> {
         let path = self.path(digest);
-        let file = match File::open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other,
+        let read = |file: File| {
+            let mut bytes = Vec::new();
+            file.take(BLOB_BYTES_MAX as u64).read_to_end(&mut bytes).map(|_| bytes)
         };
-        let mut bytes = Vec::new();
-        file.and_then(|file| file.take(BLOB_BYTES_MAX as u64).read_to_end(&mut bytes))
-            .map_err(|cause| BlobError::Io { path: path.clone(), cause })?;
-        if hash(&bytes) == *digest { Ok(Some(bytes)) } else { Err(BlobError::Changed(path)) }
+        let bytes = found(File::open(&path)).and_then(|file| file.map(read).transpose());
+        let bytes = bytes.map_err(|cause| BlobError::Io { path: path.clone(), cause })?;
+        let Some(bytes) = bytes else { return Ok(None) };
+        if Hash::of(&bytes) == *digest { Ok(Some(bytes)) } else { Err(BlobError::Changed(path)) }
     }
 }
 
@@ -126,11 +118,6 @@ fn touch_if_equal(path: &Path, bytes: &[u8]) -> bool {
         Ok(held == bytes && path.try_exists()?)
     };
     same().unwrap_or(false)
-}
-
-/// The digest under which a blob is stored.
-pub fn hash(bytes: &[u8]) -> Hash {
-    Hash(digest(&SHA256, bytes).as_ref().try_into().expect("SHA-256 has 32 bytes"))
 }
 
 #[cfg(test)]

@@ -3,24 +3,13 @@
 use flyball_core::{RecordKind, Unavailable};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Record kinds that the journal writes itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum InternalKind {
-    Recovered,
-    Gap,
-    Quarantined,
-}
-
-impl InternalKind {
-    pub const ALL: [InternalKind; 3] =
-        [InternalKind::Recovered, InternalKind::Gap, InternalKind::Quarantined];
-
-    pub const fn label(self) -> &'static str {
-        match self {
-            InternalKind::Recovered => "recovered",
-            InternalKind::Gap => "gap",
-            InternalKind::Quarantined => "quarantined",
-        }
+flyball_core::labelled! {
+    /// Record kinds that the journal writes itself.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum InternalKind {
+        Recovered => "recovered",
+        Gap => "gap",
+        Quarantined => "quarantined",
     }
 }
 
@@ -73,7 +62,7 @@ pub struct JournalCounts {
     pub available: Option<Unavailable>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Counters {
     pub(crate) kinds: [AtomicU64; KINDS],
     pub(crate) bytes: AtomicU64,

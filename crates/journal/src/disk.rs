@@ -65,14 +65,28 @@ pub(crate) trait Disk: Debug + Send + Sync {
     }
 }
 
+/// Writes a new file and brings its contents, not its name, to disk.
+pub(crate) fn write_new(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let file = disk.create(path, 0)?;
+    disk.write_all_at(&file, bytes, 0)?;
+    disk.fdatasync(&file)
+}
+
 /// Writes a small file atomically: after a crash it is old, absent or complete.
 pub(crate) fn write_whole(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let side_files = path.with_extension("tmp");
-    let file = disk.create(&side_files, 0)?;
-    disk.write_all_at(&file, bytes, 0)?;
-    disk.fdatasync(&file)?;
-    disk.rename(&side_files, path)?;
+    let unfinished = path.with_extension("tmp");
+    write_new(disk, &unfinished, bytes)?;
+    disk.rename(&unfinished, path)?;
     path.parent().map_or(Ok(()), |folder| disk.sync_dir(folder))
+}
+
+/// None: the file does not exist.
+pub(crate) fn found<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,7 +4,9 @@
 //! little-endian. The header is the first link of its segment's chain: the first frame's `prev` is the
 //! header's leaf hash, and the header's `prev` is the last leaf of the previous segment.
 
-use ring::digest::{Context, SHA256};
+use crate::note::{hex, unhex};
+use ring::digest::{Context, SHA256, digest};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 pub const MAGIC: [u8; 8] = *b"flyballJ";
@@ -15,11 +17,16 @@ pub const FRAME_HEAD_BYTES: usize = 48;
 /// Maximum payload. Long inputs are blobs, so records are much shorter; a longer length is corrupt.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
-/// A SHA-256 hash.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+/// A SHA-256 hash, as lower-case hex in JSON.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Hash(pub [u8; 32]);
 
 impl Hash {
+    pub fn of(bytes: &[u8]) -> Hash {
+        Hash(digest(&SHA256, bytes).as_ref().try_into().expect("SHA-256 has 32 bytes"))
+    }
+
     /// The hash of an RFC 6962 leaf whose data is the concatenation of these parts.
     pub fn leaf(parts: &[&[u8]]) -> Hash {
         Hash::prefixed(0, parts)
@@ -40,7 +47,7 @@ impl Hash {
 
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex(&self.0))
     }
 }
 
@@ -50,8 +57,23 @@ impl fmt::Debug for Hash {
     }
 }
 
+impl From<Hash> for String {
+    fn from(hash: Hash) -> String {
+        hex(&hash.0)
+    }
+}
+
+impl TryFrom<String> for Hash {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Hash, &'static str> {
+        unhex(&text).map(Hash).ok_or("a hash is not lower-case hex of 32 bytes")
+    }
+}
+
 /// The reason why a segment was started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum StartReason {
     /// The log is new.
@@ -69,15 +91,8 @@ pub enum StartReason {
 
 impl StartReason {
     fn of(byte: u8) -> Option<StartReason> {
-        [
-            StartReason::First,
-            StartReason::Rotated,
-            StartReason::Reopened,
-            StartReason::Recovered,
-            StartReason::Abandoned,
-        ]
-        .into_iter()
-        .find(|began| *began as u8 == byte)
+        use StartReason::{Abandoned, First, Recovered, Reopened, Rotated};
+        [First, Rotated, Reopened, Recovered, Abandoned].into_iter().find(|began| *began as u8 == byte)
     }
 }
 

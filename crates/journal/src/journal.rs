@@ -14,8 +14,9 @@ use crate::payload::{self, SideFiles};
 use crate::recovery::{self, Notes};
 use crate::settings::JournalSettings;
 use crate::shared::{Shared, WriterRequest};
-use crate::writer::{SealCallback, Sealed, Start, Writer};
+use crate::writer::{Sealed, Start, Writer};
 use flyball_core::{JournalRecord, LaneRecorder, Recorder, Registered, Served, Unavailable};
+use std::fmt;
 use std::path::Path;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +26,6 @@ use std::time::Duration;
 /// Longer than any working disk takes.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
 
-#[derive(Debug)]
 pub struct Journal {
     shared: Arc<Shared>,
     folder: Folder,
@@ -50,7 +50,7 @@ impl Journal {
         let lock = folder.lock().map_err(at())?.ok_or_else(|| JournalError::Locked(path.clone()))?;
         let node = Node::open(&*disk, &folder, settings.key.as_deref())?;
         let kek = settings.kek.clone().unwrap_or_else(|| KekSource::own(&path));
-        let keys = Arc::new(Keys::open_on(Arc::clone(&disk), &path, &kek, true)?);
+        let keys = Arc::new(Keys::open_on(Arc::clone(&disk), &path, &kek)?);
         let side_files = SideFiles::new(Arc::clone(&keys), Blobs::open_on(Arc::clone(&disk), &path)?);
         let notes = Notes::read(&*disk, &folder).map_err(at())?;
         let mut tail = recovery::find_tail(&*disk, &folder, &notes)?;
@@ -110,7 +110,7 @@ impl Journal {
     /// Seals the open segment now, if it has a record. Not for a lane: waits for the disk.
     pub fn seal(&self) -> Result<Sealed, JournalError> {
         self.ask(|reply: SyncSender<_>| {
-            WriterRequest::Seal(SealCallback::new(move |sealed| {
+            WriterRequest::Seal(Box::new(move |sealed| {
                 let _ = reply.try_send(sealed);
             }))
         })
@@ -121,7 +121,7 @@ impl Journal {
         &self,
         then: impl FnOnce(Result<Sealed, Unavailable>) + Send + 'static,
     ) -> Result<(), Unavailable> {
-        self.shared.post(WriterRequest::Seal(SealCallback::new(then)))
+        self.shared.post(WriterRequest::Seal(Box::new(then)))
     }
 
     pub fn counts(&self) -> JournalCounts {
@@ -141,15 +141,29 @@ impl Journal {
         &self,
         letter: impl FnOnce(SyncSender<Result<T, Unavailable>>) -> WriterRequest,
     ) -> Result<T, JournalError> {
-        let (reply, answer) = sync_channel(1);
         if let Some(why) = self.shared.unavailable() {
             return Err(JournalError::Unavailable(why));
         }
+        self.post_and_wait(letter)
+    }
+
+    /// Also while records cannot be stored: the writer decides what to do with the request.
+    fn post_and_wait<T>(
+        &self,
+        letter: impl FnOnce(SyncSender<Result<T, Unavailable>>) -> WriterRequest,
+    ) -> Result<T, JournalError> {
+        let (reply, answer) = sync_channel(1);
         self.shared.post(letter(reply)).map_err(JournalError::Unavailable)?;
         match answer.recv_timeout(ANSWER_MAX) {
             Ok(kept) => kept.map_err(JournalError::Unavailable),
             Err(_) => Err(JournalError::NoAnswer),
         }
+    }
+}
+
+impl fmt::Debug for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Journal").finish_non_exhaustive()
     }
 }
 
@@ -167,15 +181,7 @@ impl Recorder for Journal {
     /// Written later if it cannot be written now.
     fn served(&self, served: Served) {
         let decision = served.decision.clone();
-        let (reply, answer) = sync_channel(1);
-        let posted = self
-            .shared
-            .post(WriterRequest::Served(Box::new(served), reply))
-            .map_err(JournalError::Unavailable);
-        let kept = posted.and_then(|()| match answer.recv_timeout(ANSWER_MAX) {
-            Ok(kept) => kept.map_err(JournalError::Unavailable),
-            Err(_) => Err(JournalError::NoAnswer),
-        });
+        let kept = self.post_and_wait(|reply| WriterRequest::Served(Box::new(served), reply));
         if let Err(error) = kept {
             tracing::error!(decision, %error, "the journal does not contain a decision's serving document yet");
         }

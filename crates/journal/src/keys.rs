@@ -65,26 +65,22 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Opens the keys for the journal's one writer.
-    ///
-    /// `create` generates the directory's own key-encryption key if that is the source and none exists yet.
-    pub fn open(folder: &Path, place: &KekSource, create: bool) -> Result<Keys, KeyError> {
-        Keys::open_on(Arc::new(RealDisk), folder, place, create)
+    #[cfg(test)]
+    pub(crate) fn open(folder: &Path, place: &KekSource) -> Result<Keys, KeyError> {
+        Keys::open_on(Arc::new(RealDisk), folder, place)
     }
 
-    pub(crate) fn open_on(
-        disk: Arc<dyn Disk>,
-        folder: &Path,
-        place: &KekSource,
-        create: bool,
-    ) -> Result<Keys, KeyError> {
+    /// Opens the keys for the journal's one writer.
+    ///
+    /// Generates the directory's own key-encryption key if that is the source and none exists yet.
+    pub(crate) fn open_on(disk: Arc<dyn Disk>, folder: &Path, place: &KekSource) -> Result<Keys, KeyError> {
         let path = subjects::path(folder);
         let new = path.metadata().map_or(true, |facts| facts.len() == 0);
         if new && log_begun(folder) {
             return Err(KeyError::LostSubjects(path));
         }
         // A new key could not open the existing data.
-        let kek = place.read((create && new).then_some(folder))?;
+        let kek = place.read(new.then_some(folder))?;
         let mut subjects = Subjects::open(disk, &path, true)?;
         let secrets = Secrets::of(&kek);
         if subjects.is_empty() {

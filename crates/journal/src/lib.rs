@@ -21,7 +21,7 @@ mod keys;
 mod lane;
 mod legal;
 mod log;
-pub mod merkle;
+mod merkle;
 mod node;
 mod note;
 mod payload;
@@ -38,7 +38,7 @@ mod verify;
 mod writer;
 
 pub use annotations::{ANNOTATION_BYTES_MAX, Annotation, AnnotationError, Erasure, HoldScope};
-pub use blobs::{BLOB_BYTES_MAX, BlobError, Blobs, hash};
+pub use blobs::{BLOB_BYTES_MAX, BlobError, Blobs};
 pub use counts::{InternalKind, JournalCounts, SYNC_BOUNDS_NS};
 pub use error::JournalError;
 pub use format::{

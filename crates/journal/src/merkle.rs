@@ -4,49 +4,31 @@
 //! needs little memory. Knows nothing of frames.
 
 use crate::format::Hash;
-use ring::digest::{SHA256, digest};
-
-/// The root of an empty tree: SHA-256 of nothing.
-pub fn empty_root() -> Hash {
-    Hash(digest(&SHA256, b"").as_ref().try_into().expect("SHA-256 has 32 bytes"))
-}
+use std::borrow::Borrow;
 
 /// A sealed segment as a leaf of the tree that checkpoints sign: its data is the segment's root.
-pub fn leaf_of_segment(root: &Hash) -> Hash {
+pub(crate) fn leaf_of_segment(root: &Hash) -> Hash {
     Hash::leaf(&[&root.0])
 }
 
-pub fn root(leaves: &[Hash]) -> Hash {
-    let mut growing = MerkleTree::default();
-    leaves.iter().for_each(|leaf| growing.push(leaf));
-    growing.root()
-}
-
-/// The sibling hashes from a leaf up to the root, lowest first. None: no such leaf.
-pub fn path(leaves: &[Hash], index: u64) -> Option<Vec<Hash>> {
-    let mut path = PathBuilder::new(index);
-    leaves.iter().for_each(|leaf| path.push(leaf));
-    path.finish()
-}
-
 /// The root that a leaf and its path produce. None: the path's length does not fit the tree.
-pub fn climb(leaf: &Hash, index: u64, count: u64, path: &[Hash]) -> Option<Hash> {
+pub(crate) fn climb(leaf: &Hash, index: u64, count: u64, path: &[Hash]) -> Option<Hash> {
     if index >= count {
         return None;
     }
     let (mut place, mut last, mut hash) = (index, count - 1, *leaf);
-    for side_files in path {
+    for sibling in path {
         if last == 0 {
             return None;
         }
         if place & 1 == 1 || place == last {
-            hash = Hash::node(side_files, &hash);
+            hash = Hash::node(sibling, &hash);
             // At the right edge of an incomplete tree, skip levels without a right half.
             while place & 1 == 0 && place != 0 {
                 (place, last) = (place >> 1, last >> 1);
             }
         } else {
-            hash = Hash::node(&hash, side_files);
+            hash = Hash::node(&hash, sibling);
         }
         (place, last) = (place >> 1, last >> 1);
     }
@@ -55,24 +37,24 @@ pub fn climb(leaf: &Hash, index: u64, count: u64, path: &[Hash]) -> Option<Hash>
 
 /// A tree that grows leaf by leaf.
 #[derive(Clone, Debug, Default)]
-pub struct MerkleTree {
+pub(crate) struct MerkleTree {
     count: u64,
     /// Roots of its complete subtrees, largest first: one for each set bit of the count.
     peaks: Vec<Hash>,
 }
 
 impl MerkleTree {
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    pub fn push(&mut self, leaf: &Hash) {
+    pub(crate) fn push(&mut self, leaf: &Hash) {
         self.push_observed(leaf, |_, _, _| ());
     }
 
-    pub fn root(&self) -> Hash {
+    pub(crate) fn root(&self) -> Hash {
         let mut peaks = self.peaks.iter().rev();
-        let Some(smallest) = peaks.next() else { return empty_root() };
+        let Some(smallest) = peaks.next() else { return Hash::of(b"") };
         peaks.fold(*smallest, |right, left| Hash::node(left, &right))
     }
 
@@ -89,20 +71,28 @@ impl MerkleTree {
     }
 }
 
-/// Collects one leaf's path while its tree grows.
+impl<H: Borrow<Hash>> FromIterator<H> for MerkleTree {
+    fn from_iter<I: IntoIterator<Item = H>>(leaves: I) -> MerkleTree {
+        let mut tree = MerkleTree::default();
+        leaves.into_iter().for_each(|leaf| tree.push(leaf.borrow()));
+        tree
+    }
+}
+
+/// Collects one leaf's path while its tree grows: the sibling hashes up to the root, lowest first.
 #[derive(Clone, Debug)]
-pub struct PathBuilder {
+pub(crate) struct PathBuilder {
     index: u64,
     tree: MerkleTree,
     path: Vec<Hash>,
 }
 
 impl PathBuilder {
-    pub fn new(index: u64) -> PathBuilder {
+    pub(crate) fn new(index: u64) -> PathBuilder {
         PathBuilder { index, tree: MerkleTree::default(), path: Vec::new() }
     }
 
-    pub fn push(&mut self, leaf: &Hash) {
+    pub(crate) fn push(&mut self, leaf: &Hash) {
         let PathBuilder { index, tree, path } = self;
         let newest = tree.count;
         tree.push_observed(leaf, |height, left, right| {
@@ -112,12 +102,12 @@ impl PathBuilder {
         });
     }
 
-    pub fn root(&self) -> Hash {
+    pub(crate) fn root(&self) -> Hash {
         self.tree.root()
     }
 
     /// None: the tree never had the leaf.
-    pub fn finish(mut self) -> Option<Vec<Hash>> {
+    pub(crate) fn finish(mut self) -> Option<Vec<Hash>> {
         let MerkleTree { count, peaks } = self.tree;
         if self.index >= count {
             return None;
@@ -146,6 +136,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn root(leaves: &[Hash]) -> Hash {
+        leaves.iter().collect::<MerkleTree>().root()
+    }
+
+    fn path(leaves: &[Hash], index: u64) -> Option<Vec<Hash>> {
+        let mut path = PathBuilder::new(index);
+        leaves.iter().for_each(|leaf| path.push(leaf));
+        path.finish()
+    }
+
     fn hex(hash: &Hash) -> String {
         hash.to_string()
     }
@@ -168,7 +168,7 @@ mod tests {
     /// The recursive definition of RFC 6962.
     fn defined(leaves: &[Hash]) -> Hash {
         match leaves {
-            [] => empty_root(),
+            [] => Hash::of(b""),
             [leaf] => *leaf,
             leaves => {
                 let split = leaves.len().next_power_of_two() / 2;

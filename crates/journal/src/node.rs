@@ -1,10 +1,10 @@
 //! The journal's identity: its id, and the key that signs checkpoints and gap records.
 
-use crate::disk::{Disk, write_whole};
+use crate::disk::{Disk, found, write_whole};
 use crate::error::JournalError;
 use crate::folder::Folder;
 use crate::keys::mode_refused;
-use crate::note::unhex;
+use crate::note::{hex, unhex};
 use ring::rand::{SecureRandom, SystemRandom};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde::{Deserialize, Serialize};
@@ -36,11 +36,8 @@ impl Node {
     /// signer.
     pub(crate) fn open(disk: &dyn Disk, folder: &Folder, key: Option<&Path>) -> Result<Node, JournalError> {
         let path = folder.file("node.json");
-        let known = match disk.read(&path) {
-            Ok(bytes) => Some(parse(&path, &bytes)?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(JournalError::at(&path)(error)),
-        };
+        let known = found(disk.read(&path)).map_err(JournalError::at(&path))?;
+        let known = known.map(|bytes| parse(&path, &bytes)).transpose()?;
         let key = signing_key(disk, folder, key, known.is_none())?;
         let public: [u8; 32] = key.public_key().as_ref().try_into().expect("an Ed25519 key has 32 bytes");
         let id = match known {
@@ -87,17 +84,19 @@ fn signing_key(
     }
     let seed = match disk.read(path) {
         Ok(text) => std::str::from_utf8(&text).ok().and_then(|text| unhex::<32>(text.trim())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound && given.is_none() => {
-            if !make {
-                let why = "the journal's own key is missing; give the file of the key that node.json names \
-                           (journal_key, or --key FILE)";
-                return Err(node_error(path, why));
-            }
+        Err(error) if error.kind() != io::ErrorKind::NotFound || given.is_some() => {
+            return Err(JournalError::at(path)(error));
+        }
+        Err(_) if !make => {
+            let why = "the journal's own key is missing; give the file of the key that node.json names \
+                       (journal_key, or --key FILE)";
+            return Err(node_error(path, why));
+        }
+        Err(_) => {
             let seed = random::<32>().map_err(JournalError::at(path))?;
             write_whole(disk, path, hex(&seed).as_bytes()).map_err(JournalError::at(path))?;
             Some(seed)
         }
-        Err(error) => return Err(JournalError::at(path)(error)),
     };
     seed.and_then(|seed| Ed25519KeyPair::from_seed_unchecked(&seed).ok())
         .ok_or_else(|| node_error(path, "it is not the seed of a key: 64 lower-case hexadecimal digits"))
@@ -109,20 +108,14 @@ fn node_error(path: &Path, why: impl ToString) -> JournalError {
 
 fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
-    SystemRandom::new()
-        .fill(&mut bytes)
-        .map_err(|_| io::Error::other("the system provides no random numbers"))?;
-    Ok(bytes)
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| io::Error::other("the system provides no random numbers")).map(|()| bytes)
 }
 
 /// Zeros if the kernel provides none.
 fn boot_id() -> [u8; 16] {
     let text = std::fs::read_to_string(BOOT_ID).unwrap_or_default();
     unhex(&text.trim().replace('-', "")).unwrap_or_default()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use crate::format::Hash;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::digest::{Context, SHA256};
 use ring::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
-use std::fmt::Write as _;
 
 /// Longer than any note with a few witness signatures.
 pub const NOTE_BYTES_MAX: usize = 16 << 10;
@@ -46,14 +45,9 @@ pub enum NoteError {
 impl Checkpoint {
     /// The signed text.
     pub fn text(&self) -> String {
-        let mut text = self.origin();
-        let _ = write!(text, "\n{}\n{}\n", self.sealed, STANDARD.encode(self.root.0));
-        let _ = write!(
-            text,
-            "open {} {} {}\ntime {}\n",
-            self.open, self.open_frames, self.open_last, self.unix_ms
-        );
-        text
+        let Checkpoint { sealed, root, open, open_frames, open_last, unix_ms, .. } = self;
+        let (origin, root) = (self.origin(), STANDARD.encode(root.0));
+        format!("{origin}\n{sealed}\n{root}\nopen {open} {open_frames} {open_last}\ntime {unix_ms}\n")
     }
 
     /// The whole note.
@@ -88,11 +82,7 @@ impl Checkpoint {
     }
 
     fn origin(&self) -> String {
-        let mut origin = ORIGIN.to_owned();
-        self.node.iter().for_each(|byte| {
-            let _ = write!(origin, "{byte:02x}");
-        });
-        origin
+        format!("{ORIGIN}{}", hex(&self.node))
     }
 }
 
@@ -124,8 +114,8 @@ fn parts(note: &str) -> Result<(Checkpoint, &str, &str), NoteError> {
     }
     let (body, signatures) = note.split_once("\n\n").ok_or(NoteError::Line(6))?;
     let text = &note[..body.len() + 1];
-    let mut lines = body.split('\n').enumerate().map(|(place, line)| (place + 1, line));
-    let mut line = |number| lines.next().map(|(_, line)| line).ok_or(NoteError::Line(number));
+    let mut lines = body.split('\n');
+    let mut line = |number| lines.next().ok_or(NoteError::Line(number));
     let node = line(1)?.strip_prefix(ORIGIN).and_then(unhex).ok_or(NoteError::Line(1))?;
     let sealed = number(line(2)?).ok_or(NoteError::Line(2))?;
     let root = STANDARD.decode(line(3)?).ok().and_then(|bytes| bytes.try_into().ok()).map(Hash);
@@ -151,6 +141,11 @@ fn opened(line: &str) -> Option<(u64, u64, Hash)> {
 
 fn number<N: std::str::FromStr>(text: &str) -> Option<N> {
     text.parse().ok()
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)])).collect()
 }
 
 /// Decodes lower-case hex of exactly N bytes.

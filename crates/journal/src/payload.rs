@@ -7,10 +7,9 @@ use crate::blobs::{BlobError, Blobs};
 use crate::counts::InternalKind;
 use crate::format::{Hash, PAYLOAD_BYTES_MAX};
 use crate::keys::{KeyError, Keys};
+use crate::record_codec::{Encoded, Pairs, infallible, write_pairs};
 use flyball_core::{DecisionId, JournalRecord, RecordKind, Registered, Served};
 use minicbor::Encoder;
-use minicbor::encode::Write;
-use std::convert::Infallible;
 use std::sync::Arc;
 
 /// A longer input is stored as a blob under its digest.
@@ -53,14 +52,13 @@ impl SideFiles {
             + u64::from(subject)
             + u64::from(personal);
         let mut map = begin(out, record.kind.label(), record.id, pairs);
-        let _ = map.writer_mut().write_all(&record.pairs);
+        map.writer_mut().extend_from_slice(&record.pairs);
         if record.input.len() > INPUT_BYTES_MAX {
             let digest = put(&self.blobs, &mut self.unput, &record.input)?;
             let length = record.input.len() as u64;
-            done(map.str("input_blob").and_then(|map| map.array(2)?.bytes(&digest.0)?.u64(length)));
+            infallible(map.str("input_blob").and_then(|map| map.array(2)?.bytes(&digest.0)?.u64(length)));
         } else if !record.input.is_empty() {
-            done(map.str("input"));
-            let _ = map.writer_mut().write_all(&record.input);
+            infallible(map.str("input")).writer_mut().extend_from_slice(&record.input);
         }
         if personal {
             self.sealed.clear();
@@ -69,12 +67,12 @@ impl SideFiles {
             let subject = if erased { &[] } else { &record.subject[..] };
             let sealed = self.keys.seal(subject, record.id, &record.personal, &mut self.sealed)?;
             let token = if erased { self.keys.token(&record.subject, record.id) } else { sealed };
-            done(
+            infallible(
                 map.str("subject").and_then(|map| map.bytes(&token.0)?.str("personal")?.bytes(&self.sealed)),
             );
         } else if subject {
             let token = self.keys.token(&record.subject, record.id);
-            done(map.str("subject").and_then(|map| map.bytes(&token.0)));
+            infallible(map.str("subject").and_then(|map| map.bytes(&token.0)));
         }
         if out.len() > PAYLOAD_BYTES_MAX {
             return Err(PayloadError::Long(out.len()));
@@ -86,10 +84,6 @@ impl SideFiles {
     pub(crate) fn served(&mut self, served: &Served, unix_ns: i64) -> Result<JournalRecord, PayloadError> {
         let deployment = put(&self.blobs, &mut self.unput, &served.deployment)?;
         let runtime = put(&self.blobs, &mut self.unput, &served.runtime)?;
-        let mut record =
-            JournalRecord { kind: RecordKind::Served, pairs_count: 8, ..JournalRecord::default() };
-        let mut map = Encoder::new(&mut record.pairs);
-        done(map.str("at").and_then(|map| map.i64(unix_ns)?.str("decision")?.str(&served.decision)));
         let digests = [
             ("document", served.document.bytes()),
             ("policy", served.policy.bytes()),
@@ -97,11 +91,12 @@ impl SideFiles {
             ("deployment", &deployment.0),
             ("runtime", &runtime.0),
         ];
-        for (key, digest) in digests {
-            done(map.str(key).and_then(|map| map.bytes(digest)));
-        }
-        done(map.str("base").and_then(|map| map.str(&served.base)));
-        Ok(record)
+        Ok(new_record(RecordKind::Served, |pairs| {
+            pairs.key("at")?.i64(unix_ns)?;
+            pairs.text("decision", Some(&served.decision))?;
+            digests.into_iter().try_for_each(|(key, digest)| pairs.key(key)?.bytes(digest)?.ok())?;
+            pairs.text("base", Some(&served.base))
+        }))
     }
 
     /// On return, keys that a frame refers to survive this process.
@@ -129,12 +124,18 @@ impl SideFiles {
 
 /// The record of the registry event that serves.
 pub(crate) fn registered(registered: &Registered, unix_ns: i64) -> JournalRecord {
-    let mut record = JournalRecord { kind: RecordKind::Registry, pairs_count: 5, ..JournalRecord::default() };
-    let mut map = Encoder::new(&mut record.pairs);
-    done(map.str("at").and_then(|map| map.i64(unix_ns)?.str("sequence")?.u64(registered.sequence)));
-    done(map.str("hash").and_then(|map| map.bytes(registered.hash.bytes())));
-    done(map.str("generation").and_then(|map| map.u64(registered.generation)));
-    done(map.str("environment").and_then(|map| map.str(&registered.environment)));
+    new_record(RecordKind::Registry, |pairs| {
+        pairs.key("at")?.i64(unix_ns)?;
+        pairs.key("sequence")?.u64(registered.sequence)?;
+        pairs.key("hash")?.bytes(registered.hash.bytes())?;
+        pairs.key("generation")?.u64(registered.generation)?;
+        pairs.text("environment", Some(&registered.environment))
+    })
+}
+
+fn new_record(kind: RecordKind, write: impl FnOnce(&mut Pairs<'_>) -> Encoded) -> JournalRecord {
+    let mut record = JournalRecord { kind, ..JournalRecord::default() };
+    record.pairs_count = write_pairs(&mut record.pairs, write);
     record
 }
 
@@ -142,26 +143,18 @@ fn put(blobs: &Blobs, unput: &mut usize, bytes: &[u8]) -> Result<Hash, BlobError
     blobs.put(bytes).inspect_err(|_| *unput = bytes.len())
 }
 
-/// A record of the journal itself: `pairs` writes `count` pairs.
-pub(crate) fn own(
-    out: &mut Vec<u8>,
-    kind: InternalKind,
-    count: u64,
-    pairs: impl FnOnce(&mut Encoder<&mut Vec<u8>>) -> Result<(), minicbor::encode::Error<Infallible>>,
-) {
-    let mut map = begin(out, kind.label(), DecisionId(0), count);
-    done(pairs(&mut map));
+/// The payload of a record of the journal itself.
+pub(crate) fn own(kind: InternalKind, write: impl FnOnce(&mut Pairs<'_>) -> Encoded) -> Vec<u8> {
+    let (mut pairs, mut out) = (Vec::new(), Vec::new());
+    let count = write_pairs(&mut pairs, write);
+    begin(&mut out, kind.label(), DecisionId(0), count.into()).writer_mut().extend_from_slice(&pairs);
+    out
 }
 
 fn begin<'a>(out: &'a mut Vec<u8>, kind: &str, id: DecisionId, pairs: u64) -> Encoder<&'a mut Vec<u8>> {
     out.clear();
     let mut map = Encoder::new(out);
     let id = id.0.to_be_bytes();
-    done(map.map(pairs + 2).and_then(|map| map.str("kind")?.str(kind)?.str("id")?.bytes(&id)));
+    infallible(map.map(pairs + 2).and_then(|map| map.str("kind")?.str(kind)?.str("id")?.bytes(&id)));
     map
-}
-
-/// Writing to memory cannot fail.
-fn done<T>(written: Result<T, minicbor::encode::Error<Infallible>>) {
-    debug_assert!(written.is_ok());
 }

@@ -74,11 +74,8 @@ impl Log {
         let noted = File::open(self.folder().join("roots")).ok();
         let mut tree = PathBuilder::new(segment - 1);
         for number in 1..=checkpoint.sealed {
-            let next = self.listing.segment(number + 1).and_then(|next| next.header.as_ref().ok());
-            let root = next
-                .map(|next| next.prev_root)
-                .or_else(|| self.listing.retired(number).map(|retired| retired.root))
-                .or_else(|| noted_root(noted.as_ref()?, number));
+            let stated = self.listing.end_of(number).map(|(_, root, _)| root);
+            let root = stated.or_else(|| noted_root(noted.as_ref()?, number));
             let Some(root) = root else { return Ok(None) };
             tree.push(&leaf_of_segment(&root));
         }
@@ -134,18 +131,17 @@ impl Proof {
     }
 
     pub fn to_json(&self, key: Option<&[u8; 32]>) -> Value {
-        let texts = |path: &[Hash]| path.iter().map(Hash::to_string).collect::<Vec<_>>();
         let StoredFrame { segment, index, seq, prev, leaf, .. } = &self.record;
         json!({
             "seq": seq,
             "segment": segment,
             "index": index,
-            "prev": prev.to_string(),
-            "leaf": leaf.to_string(),
-            "path": texts(&self.path),
+            "prev": prev,
+            "leaf": leaf,
+            "path": self.path,
             "leaves": self.leaves,
-            "root": self.root.to_string(),
-            "checkpoint_path": self.signed.as_ref().map(|signed| texts(&signed.path)),
+            "root": self.root,
+            "checkpoint_path": self.signed.as_ref().map(|signed| &signed.path),
             "checkpoint": self.signed.as_ref().map(|signed| &signed.note),
             "findings": self.verify(key).iter().map(ProofError::to_string).collect::<Vec<_>>(),
         })

@@ -1,7 +1,7 @@
-//! Records as CBOR, written into an entry's own memory: which keys a record of each kind has, in which order, and how their
-//! values are encoded. The journal's reference page says what each key means.
+//! Encodes records as CBOR into their own reused memory: the keys of each kind, their order and their values.
 //!
-//! Knows neither walks nor programs, nor how an entry reaches the disk: callers hand over the facts of a row.
+//! `docs/reference/decision-records.md` lists the keys. Knows neither walks nor programs, nor how a record
+//! reaches the disk: callers pass the facts of a row.
 
 mod preamble;
 mod run_notes;
@@ -19,14 +19,14 @@ use std::time::Duration;
 pub use preamble::{DecisionFacts, Preamble, RecordedField};
 pub use run_notes::{ModelRun, RunNotes};
 
-type Out<'v> = Encoder<&'v mut Vec<u8>>;
-type Encoded<T = ()> = Result<T, minicbor::encode::Error<Infallible>>;
+pub(crate) type Out<'v> = Encoder<&'v mut Vec<u8>>;
+pub(crate) type Encoded<T = ()> = Result<T, minicbor::encode::Error<Infallible>>;
 
 /// Seconds and parts of them since 1970 (RFC 9581).
 const EXTENDED_TIME: Tag = Tag::new(1001);
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// What all rows of a request have in common.
+/// The facts that all rows of a request share.
 pub struct RequestFacts<'a> {
     pub at_ns: i64,
     pub mono: Nanos,
@@ -36,7 +36,7 @@ pub struct RequestFacts<'a> {
     pub key: Option<&'a str>,
     pub trace: Option<&'a str>,
     pub single: bool,
-    /// Whether it asked for reasons.
+    /// Whether the caller asked for reasons.
     pub explain: bool,
     pub timings: [Option<Duration>; Stage::COUNT],
 }
@@ -53,7 +53,7 @@ pub enum RecordValue<'a> {
     Time(i64),
 }
 
-/// A feature's value, and where it came from.
+/// A feature's value and its origin.
 pub struct FeatureValue<'a> {
     pub value: RecordValue<'a>,
     pub origin: &'static str,
@@ -67,11 +67,11 @@ pub trait RowValues {
     fn score(&self, model: usize) -> f64;
     /// The caller's own id of the row.
     fn id(&self) -> Option<&str>;
-    /// Writes whom the row is about, as text; nothing where it is about nobody.
+    /// Writes the row's subject as text; nothing without a subject.
     fn subject(&self, out: &mut Vec<u8>);
 }
 
-/// What became of one row.
+/// The result of one row.
 pub struct RowFacts<'a, V> {
     pub id: DecisionId,
     pub values: V,
@@ -86,7 +86,7 @@ pub enum RowOutcome<'a> {
 }
 
 pub struct DecidedFacts<'a> {
-    /// Its index and its name; none where no model decided.
+    /// Its index and name; none if no model decided.
     pub variant: Option<(usize, &'a str)>,
     /// How the row was decided.
     pub route: &'static str,
@@ -199,16 +199,13 @@ fn decided<V: RowValues>(
             out.writer_mut().extend_from_slice(facts.runs.outputs(run));
         }
     }
-    number(facts.score, pairs.key("score")?)?;
+    pairs.key("score")?.encode(facts.score)?;
     verdict_and_reasons(facts, pairs)?;
     pairs.key("explain")?.bool(request.explain)?;
     remedy(facts.remedy, pairs)?;
     let out = pairs.key("timings")?.array(Stage::COUNT as u64)?;
     for took in request.timings {
-        match took {
-            Some(took) => out.u64(nanos(took))?,
-            None => out.null()?,
-        };
+        out.encode(took.map(nanos))?;
     }
     Ok(())
 }
@@ -268,7 +265,7 @@ fn plain_features<V: RowValues>(
     features(&row.values, &preamble.features.plain, pairs.key("features")?)
 }
 
-/// These features, each with where it came from.
+/// Writes these features, each with its origin.
 fn features(values: &impl RowValues, which: &[Recorded], out: &mut Out<'_>) -> Encoded {
     out.map(which.len() as u64)?;
     for Recorded { index, before } in which {
@@ -276,10 +273,7 @@ fn features(values: &impl RowValues, which: &[Recorded], out: &mut Out<'_>) -> E
         out.writer_mut().extend_from_slice(before);
         value(feature.value, out)?;
         out.str(feature.origin)?;
-        match feature.age_ms {
-            Some(age_ms) => out.u32(age_ms)?,
-            None => out.null()?,
-        };
+        out.encode(feature.age_ms)?;
     }
     Ok(())
 }
@@ -289,7 +283,7 @@ fn sent(values: &impl RowValues, which: &[Recorded]) -> usize {
     which.iter().filter(|field| values.field(field.index) != RecordValue::Missing).count()
 }
 
-/// Those of the fields that were sent, `count` of them.
+/// Writes the fields that were sent, `count` of them.
 fn fields(values: &impl RowValues, which: &[Recorded], count: usize, out: &mut Out<'_>) -> Encoded {
     out.map(count as u64)?;
     for Recorded { index, before } in which {
@@ -302,7 +296,7 @@ fn fields(values: &impl RowValues, which: &[Recorded], count: usize, out: &mut O
     Ok(())
 }
 
-/// What was sent, and the personal part of that and of the features; nothing at all where there is none.
+/// Writes the input, and the personal parts of input and features; nothing if there are none.
 fn input(preamble: &Preamble, values: &impl RowValues, entry: &mut JournalRecord) -> Encoded {
     let plain = &*preamble.fields.plain;
     let plain_sent = sent(values, plain);
@@ -347,12 +341,12 @@ fn value(value: RecordValue<'_>, out: &mut Out<'_>) -> Encoded {
     .ok()
 }
 
-/// The record that a decision's client had hung up.
+/// The record of a decision whose client disconnected.
 pub fn undelivered(recorder: &dyn LaneRecorder, id: DecisionId, at_ns: i64) -> Box<JournalRecord> {
     blank(recorder, RecordKind::Undelivered, id, |pairs| pairs.key("at")?.i64(at_ns)?.ok())
 }
 
-/// What a shadow decided for a row.
+/// A shadow's decision for a row.
 pub struct ShadowFacts<'a> {
     pub at_ns: i64,
     pub decision: &'a str,
@@ -369,7 +363,7 @@ pub fn shadow(recorder: &dyn LaneRecorder, id: DecisionId, facts: &ShadowFacts<'
         pairs.text("decision", Some(facts.decision))?;
         pairs.text("of", Some(if facts.variant.is_some() { "variant" } else { "policy" }))?;
         pairs.text("variant", facts.variant)?;
-        number(facts.score, pairs.key("score")?)?;
+        pairs.key("score")?.encode(facts.score)?;
         pairs.text("outcome", Some(facts.outcome))?;
         pairs.key("agrees")?.bool(facts.agrees)?.ok()
     })
@@ -400,12 +394,9 @@ pub fn tensors(recorder: &dyn LaneRecorder, id: DecisionId, facts: &TensorFacts<
         pairs.text("trace", facts.trace)?;
         pairs.key("rows")?.u64(facts.rows as u64)?.ok()
     });
-    let personal = &mut Encoder::new(&mut entry.personal);
-    infallible(
-        personal
-            .map(1)
-            .and_then(|out| out.str("input")?.map(1)?.str("tensors")?.bytes(facts.inputs.bytes())?.ok()),
-    );
+    let mut personal = Encoder::new(&mut entry.personal);
+    let written = personal.map(1).and_then(|out| out.str("input")?.map(1)?.str("tensors"));
+    infallible(written.and_then(|out| out.bytes(facts.inputs.bytes())?.ok()));
     entry
 }
 
@@ -417,39 +408,40 @@ fn blank(
 ) -> Box<JournalRecord> {
     let mut entry = recorder.blank();
     (entry.kind, entry.id) = (kind, id);
-    let mut pairs = Pairs::new(&mut entry.pairs);
-    infallible(write(&mut pairs));
-    entry.pairs_count = pairs.count;
+    entry.pairs_count = write_pairs(&mut entry.pairs, write);
     entry
 }
 
-/// Memory takes everything that is written to it.
-fn infallible<T>(encoded: Encoded<T>) -> T {
+/// Writes the pairs of a map and returns how many there are.
+pub(crate) fn write_pairs(into: &mut Vec<u8>, write: impl FnOnce(&mut Pairs<'_>) -> Encoded) -> u32 {
+    let mut pairs = Pairs::new(into);
+    infallible(write(&mut pairs));
+    pairs.count
+}
+
+/// Writing to memory cannot fail.
+pub(crate) fn infallible<T>(encoded: Encoded<T>) -> T {
     encoded.expect("writing to memory does not fail")
 }
 
 /// Pairs of a map whose length is written elsewhere.
-struct Pairs<'v> {
+pub(crate) struct Pairs<'v> {
     out: Out<'v>,
-    count: u32,
+    pub(crate) count: u32,
 }
 
 impl<'v> Pairs<'v> {
-    fn new(into: &'v mut Vec<u8>) -> Pairs<'v> {
+    pub(crate) fn new(into: &'v mut Vec<u8>) -> Pairs<'v> {
         Pairs { out: Encoder::new(into), count: 0 }
     }
 
-    fn key(&mut self, key: &str) -> Encoded<&mut Out<'v>> {
+    pub(crate) fn key(&mut self, key: &str) -> Encoded<&mut Out<'v>> {
         self.count += 1;
         self.out.str(key)
     }
 
-    fn text(&mut self, key: &str, text: Option<&str>) -> Encoded {
-        let out = self.key(key)?;
-        match text {
-            Some(text) => out.str(text)?.ok(),
-            None => out.null()?.ok(),
-        }
+    pub(crate) fn text(&mut self, key: &str, text: Option<&str>) -> Encoded {
+        self.key(key)?.encode(text)?.ok()
     }
 
     /// A value that is CBOR already.
@@ -462,13 +454,6 @@ impl<'v> Pairs<'v> {
     fn fixed(&mut self, Fixed { pairs, count }: &Fixed) {
         self.count += count;
         self.out.writer_mut().extend_from_slice(pairs);
-    }
-}
-
-fn number(number: Option<f64>, out: &mut Out<'_>) -> Encoded {
-    match number {
-        Some(number) => out.f64(number)?.ok(),
-        None => out.null()?.ok(),
     }
 }
 

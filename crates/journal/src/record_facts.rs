@@ -5,7 +5,6 @@
 
 use crate::format::Hash;
 use crate::log::{Log, LogError};
-use crate::note::unhex;
 use minicbor::Decoder;
 use minicbor::data::Type;
 use serde::Deserialize;
@@ -20,7 +19,9 @@ const LINE_BYTES_MAX: u64 = 64 << 10;
 const READS_MAX: usize = 8;
 
 /// The parts of a record that erasures, holds and verification need.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+///
+/// In JSON it is a line of an index, which `flyball.decision_log.retention.record_index` writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct RecordFacts {
     pub(crate) kind: String,
     pub(crate) seq: u64,
@@ -29,7 +30,9 @@ pub(crate) struct RecordFacts {
     pub(crate) decision: Option<String>,
     pub(crate) subject: Option<Hash>,
     /// It has values that are sealed under its subject's key.
+    #[serde(default)]
     pub(crate) personal: bool,
+    #[serde(default)]
     pub(crate) blobs: Vec<Hash>,
     /// The name of a hold or release.
     pub(crate) name: Option<String>,
@@ -100,47 +103,6 @@ fn number(decoder: &mut Decoder<'_>) -> Option<Option<i64>> {
     }
 }
 
-/// A line of an index: the record's own keys, those that are there. `flyball.decision_log.retention.record_index` writes it.
-#[derive(Deserialize)]
-struct Line {
-    kind: String,
-    seq: u64,
-    segment: u64,
-    at: Option<i64>,
-    decision: Option<String>,
-    subject: Option<String>,
-    #[serde(default)]
-    personal: bool,
-    #[serde(default)]
-    blobs: Vec<String>,
-    name: Option<String>,
-    by: Option<String>,
-    why: Option<String>,
-    from: Option<i64>,
-    to: Option<i64>,
-}
-
-impl Line {
-    fn record(self) -> Option<RecordFacts> {
-        let hash = |hex: &String| unhex(hex).map(Hash);
-        Some(RecordFacts {
-            subject: self.subject.as_ref().map(hash).map_or(Some(None), |subject| subject.map(Some))?,
-            blobs: self.blobs.iter().map(hash).collect::<Option<_>>()?,
-            kind: self.kind,
-            seq: self.seq,
-            segment: self.segment,
-            at: self.at,
-            decision: self.decision,
-            personal: self.personal,
-            name: self.name,
-            by: self.by,
-            why: self.why,
-            from: self.from,
-            to: self.to,
-        })
-    }
-}
-
 fn index_path(folder: &Path, segment: u64) -> PathBuf {
     folder.join("state").join("index").join(format!("{segment:016}.jsonl"))
 }
@@ -149,7 +111,9 @@ impl Log {
     /// Records of compacted segments with a subject, a blob or a hold, oldest first.
     pub(crate) fn indexed(&self, visit: &mut dyn FnMut(RecordFacts)) -> Result<(), LogError> {
         let left = |segment: u64| self.listing.segment(segment).is_none();
-        for retired in self.retired().iter().filter(|retired| !retired.gone && left(retired.segment)) {
+        for retired in
+            self.retired().iter().filter(|retired| retired.gone_unix_ns.is_none() && left(retired.segment))
+        {
             let path = index_path(self.folder(), retired.segment);
             let wrong = |why: &str| LogError::File { path: path.clone(), why: why.to_owned() };
             let mut lines = BufReader::new(File::open(&path).map_err(LogError::at(&path))?);
@@ -160,11 +124,8 @@ impl Log {
                 if read.map_err(LogError::at(&path))? == 0 {
                     break;
                 }
-                let parsed: Option<Line> = serde_json::from_slice(&line).ok();
                 visit(
-                    parsed
-                        .and_then(Line::record)
-                        .ok_or_else(|| wrong("a line is not a record of an index"))?,
+                    serde_json::from_slice(&line).map_err(|_| wrong("a line is not a record of an index"))?,
                 );
             }
         }

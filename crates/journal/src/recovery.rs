@@ -6,7 +6,7 @@
 mod notes;
 mod report;
 
-use crate::disk::{Disk, write_whole};
+use crate::disk::{Disk, found, write_whole};
 use crate::error::JournalError;
 use crate::folder::Folder;
 use crate::format::{FRAME_HEAD_BYTES, FormatError, HEADER_BYTES, Hash, Header, StartReason};
@@ -110,10 +110,7 @@ fn behind(mut tail: Tail, known: Known) -> Tail {
 
 /// Removes the mark once the cut has its record.
 pub(crate) fn forget_cut(disk: &dyn Disk, folder: &Folder) -> io::Result<()> {
-    match disk.remove(&folder.file(CUT)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
-    }
+    found(disk.remove(&folder.file(CUT))).map(drop)
 }
 
 /// A segment and its durable bytes.
@@ -293,10 +290,7 @@ fn headless(disk: &dyn Disk, folder: &Folder, numbers: &[u64], error: FormatErro
 
 /// The roots of all segments before the last: from headers, or from the root file if those are missing.
 pub(crate) fn roots(disk: &dyn Disk, folder: &Folder, before: &PreviousSegment) -> io::Result<MerkleTree> {
-    let noted = match disk.read(&folder.file("roots")) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        other => other?,
-    };
+    let noted = found(disk.read(&folder.file("roots")))?.unwrap_or_default();
     let mut roots: Vec<Hash> = noted.as_chunks::<32>().0.iter().map(|root| Hash(*root)).collect();
     roots.resize(before.segment.saturating_sub(1) as usize, Hash::default());
     for number in folder.segment_numbers()? {
@@ -308,7 +302,5 @@ pub(crate) fn roots(disk: &dyn Disk, folder: &Folder, before: &PreviousSegment) 
             *root = header.prev_root;
         }
     }
-    let mut tree = MerkleTree::default();
-    roots.iter().for_each(|root| tree.push(&leaf_of_segment(root)));
-    Ok(tree)
+    Ok(roots.iter().map(leaf_of_segment).collect())
 }

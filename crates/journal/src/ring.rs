@@ -13,7 +13,6 @@ const BLANKS_MAX: usize = 1024;
 /// A buffer that one long record enlarged is not kept for short ones.
 const BLANK_BYTES_MAX: usize = 64 << 10;
 
-#[derive(Debug)]
 pub(crate) struct Ring {
     records: ArrayQueue<Box<JournalRecord>>,
     blanks: ArrayQueue<Box<JournalRecord>>,

@@ -67,8 +67,7 @@ pub fn scan<S: Source>(source: S) -> io::Result<Result<Scan, FormatError>> {
     };
     let seqs = seqs_of(&header, frames.end());
     let mut last = header.leaf();
-    let mut tree = MerkleTree::default();
-    tree.push(&last);
+    let mut tree: MerkleTree = [last].iter().collect();
     let mut next_seq = header.first_seq;
     let mut end = HEADER_BYTES as u64;
     let fault = loop {

@@ -8,7 +8,7 @@ use crate::ring::Ring;
 use crate::settings::JournalSettings;
 use crate::tickets::Tickets;
 use crate::writer::SealCallback;
-use flyball_core::{JournalRecord, RecordKind, Served, Unavailable, WallClock};
+use flyball_core::{JournalRecord, RecordKind, Served, Unavailable, WallClock, nanos};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::mpsc::SyncSender;
@@ -23,14 +23,13 @@ const AWAKE: u8 = 0;
 const NAPS: u8 = 1;
 const SLEEPS: u8 = 2;
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Lane {
     pub(crate) ring: Ring,
     pub(crate) tickets: Tickets,
 }
 
 /// A request of another thread to the writer.
-#[derive(Debug)]
 pub(crate) enum WriterRequest {
     Append(Box<JournalRecord>, SyncSender<Result<u64, Unavailable>>),
     Served(Box<Served>, SyncSender<Result<u64, Unavailable>>),
@@ -38,7 +37,6 @@ pub(crate) enum WriterRequest {
     Seal(SealCallback),
 }
 
-#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) counters: Counters,
@@ -79,7 +77,7 @@ impl Shared {
             lanes: (0..settings.lanes).map(|_| Lane::default()).collect(),
             counters: Counters::default(),
             wall: settings.wall.clone(),
-            loss_max_ns: nanoseconds(settings.loss_max),
+            loss_max_ns: nanos(settings.loss_max),
             begun: Instant::now(),
             unavailable: AtomicU8::new(0),
             pending_since_ns: AtomicU64::new(0),
@@ -99,7 +97,7 @@ impl Shared {
 
     /// Never zero.
     pub(crate) fn now_ns(&self) -> u64 {
-        nanoseconds(self.begun.elapsed()) + 1
+        nanos(self.begun.elapsed()) + 1
     }
 
     pub(crate) fn unavailable(&self) -> Option<Unavailable> {
@@ -249,7 +247,7 @@ impl Shared {
                 | WriterRequest::Flush(reply) => {
                     let _ = reply.try_send(Err(Unavailable::Closed));
                 }
-                WriterRequest::Seal(then) => then.tell(Err(Unavailable::Closed)),
+                WriterRequest::Seal(then) => then(Err(Unavailable::Closed)),
             }
         }
     }
@@ -314,8 +312,4 @@ impl Shared {
 /// Gap records count these; failed rows are not decisions and are counted among the others.
 pub(crate) fn is_decision(kind: RecordKind) -> bool {
     kind == RecordKind::Decision
-}
-
-pub(crate) fn nanoseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -17,7 +17,6 @@ const WAITING_MAX: usize = 2 * RING_RECORDS;
 /// Maximum separate spans of lost records; beyond it, the oldest two are merged.
 const LOST_MAX: usize = 1024;
 
-#[derive(Debug)]
 pub(crate) struct Tickets {
     /// All up to here are on disk, or lost.
     settled: AtomicU64,
@@ -31,7 +30,7 @@ pub(crate) struct Tickets {
 }
 
 /// Lost and orphaned records.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Losses {
     lost: VecDeque<Lost>,
     /// Unsettled records without a waiting caller. Bounded by the records in flight.
@@ -39,7 +38,7 @@ struct Losses {
 }
 
 /// A span of records that did not reach the disk: first and last.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 struct Lost {
     first: u64,
     last: u64,

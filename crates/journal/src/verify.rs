@@ -4,20 +4,18 @@
 //! Changes nothing.
 
 mod finding;
-mod frames;
 mod notes;
-mod retired;
 mod segment;
 mod side_files;
 
 pub use finding::{Finding, FindingKind, NoteOrigin};
-pub use frames::verify_frames;
 pub(crate) use notes::NoteReader;
 
-use crate::format::{Hash, Header};
+use crate::format::{FormatError, Frame, Hash, Header};
 use crate::log::{Log, LogError, notes_path};
 use crate::merkle::{MerkleTree, leaf_of_segment};
 use notes::Streams;
+use serde::Serialize;
 use side_files::SideFiles;
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -40,7 +38,7 @@ pub struct VerifyOptions {
     pub without_keys: bool,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Verified {
     /// Valid frames.
     pub frames: u64,
@@ -64,7 +62,7 @@ pub struct Verified {
 }
 
 /// All segments before this one, and this many of its frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Signed {
     pub segment: u64,
     pub frames: u64,
@@ -92,14 +90,14 @@ impl Verified {
 }
 
 impl Log {
-    /// Verifies the log. `told` receives the number of finished segments and the total; it may stop the run.
+    /// Verifies the log. `progress` receives the number of finished segments and the total; it may stop the run.
     pub fn verify(
         &self,
         options: &VerifyOptions,
-        told: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
+        progress: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
     ) -> Result<Verified, LogError> {
         let mut run = Run::begin(self, options)?;
-        run.retired();
+        run.check_retired();
         if run.whole {
             run.note_indexed();
         }
@@ -109,7 +107,7 @@ impl Log {
             if options.segment.is_none_or(|segment| segment == self.listing.segments[place].number) {
                 run.segment(place)?;
             }
-            if told(place as u64 + 1, total).is_break() {
+            if progress(place as u64 + 1, total).is_break() {
                 return Ok(run.verified);
             }
         }
@@ -164,11 +162,8 @@ impl<'a> Run<'a> {
     /// Reports segments from `first` up to `end`, except retired ones.
     fn missing(&mut self, first: u64, end: u64) {
         let log = self.log;
-        let inside = log
-            .retired()
-            .iter()
-            .map(|retired| retired.segment)
-            .filter(|number| (first..end).contains(number));
+        let retired = log.retired().iter().map(|retired| retired.segment);
+        let inside = retired.filter(|number| (first..end).contains(number));
         let mut from = first;
         for number in inside.chain([end]) {
             if from < number {
@@ -250,25 +245,71 @@ impl<'a> Run<'a> {
 
     /// The segment's root from the next header, or from another source.
     fn root_of(&self, number: u64) -> Option<Hash> {
-        let listing = &self.log.listing;
-        let next = listing.segment(number + 1).and_then(|next| next.header.as_ref().ok());
-        next.map(|next| next.prev_root)
-            .or_else(|| listing.retired(number).map(|retired| retired.root))
-            .or_else(|| self.walked.filter(|(walked, _)| *walked == number).map(|(_, root)| root))
-            .or_else(|| noted_root(self.noted_roots.as_ref()?, number))
+        let walked = || self.walked.filter(|(walked, _)| *walked == number).map(|(_, root)| root);
+        let stated = self.log.listing.end_of(number).map(|(_, root, _)| root).or_else(walked);
+        stated.or_else(|| noted_root(self.noted_roots.as_ref()?, number))
     }
 
-    /// A segment's frames, root and last leaf from the next header, or from another source.
-    fn end_of(&self, number: u64) -> Option<(u64, Hash, Hash)> {
+    /// Checks that the list of retired segments can be compaction's work.
+    ///
+    /// Anyone who can write to the directory can write that list, so it excuses only what compaction does:
+    /// removing the start of a log, in order.
+    fn check_retired(&mut self) {
         let listing = &self.log.listing;
-        let next = listing.segment(number + 1).and_then(|next| next.header.as_ref().ok());
-        let retired = || listing.retired(number).map(|retired| (retired.frames, retired.root, retired.last));
-        next.map(|next| (next.prev_frames, next.prev_root, next.prev)).or_else(retired)
+        let first = listing.segments.first().map(|listed| listed.number);
+        for (place, retired) in listing.retired.iter().enumerate() {
+            let number = retired.segment;
+            if listing.segment(number).is_some() {
+                // Compaction was stopped before it could remove the file.
+                continue;
+            }
+            let mut add = |what| self.verified.add(Finding::of_segment(number, what));
+            if let Some(before) = first.filter(|first| *first < number) {
+                add(FindingKind::RetiredInside { before });
+            }
+            let listed = retired.first_seq.saturating_add(retired.frames);
+            let next = listing.retired.get(place + 1).filter(|next| next.segment == number + 1);
+            let header = || listing.header_after(number).map(|header| header.first_seq);
+            if let Some(found) = next.map(|next| next.first_seq).or_else(header)
+                && found != listed
+            {
+                add(FindingKind::RetiredSeq { listed, found });
+            }
+        }
     }
+}
 
-    fn next_of(&self, number: u64) -> Option<&'a Header> {
-        self.log.listing.segment(number + 1)?.header.as_ref().ok()
+/// Verifies that these frames, such as those of a Parquet file, are all of a segment, in order, under this root.
+pub fn verify_frames<'a>(
+    header: &[u8],
+    frames: impl IntoIterator<Item = Frame<'a>>,
+    root: &Hash,
+) -> Result<Vec<Finding>, FormatError> {
+    let header = Header::decode(header)?;
+    let mut last = header.leaf();
+    let mut tree: MerkleTree = [last].iter().collect();
+    let mut findings = Vec::new();
+    let mut expected = header.first_seq;
+    for (index, frame) in frames.into_iter().enumerate() {
+        let what = if frame.seq != expected {
+            Some(FindingKind::Sequence { expected, found: frame.seq })
+        } else {
+            (frame.prev != last).then_some(FindingKind::Link)
+        };
+        if let Some(what) = what
+            && findings.len() < FINDINGS_MAX
+        {
+            let of_segment = Finding::of_segment(header.segment, what);
+            findings.push(Finding { frame: Some(index as u64), seq: Some(frame.seq), ..of_segment });
+        }
+        expected = frame.seq.saturating_add(1);
+        last = frame.leaf();
+        tree.push(&last);
     }
+    if findings.is_empty() && tree.root() != *root {
+        findings.push(Finding::of_segment(header.segment, FindingKind::Root));
+    }
+    Ok(findings)
 }
 
 pub(crate) fn noted_root(file: &File, number: u64) -> Option<Hash> {

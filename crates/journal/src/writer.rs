@@ -25,10 +25,10 @@ use crate::merkle::MerkleTree;
 use crate::node::Node;
 use crate::payload::SideFiles;
 use crate::settings::JournalSettings;
-use crate::shared::{Shared, WriterRequest, nanoseconds};
+use crate::shared::{Lane, Shared, WriterRequest};
 use checkpoint::Checkpoints;
 use fault::Fault;
-use flyball_core::{JournalRecord, RecordKind, Served, Unavailable};
+use flyball_core::{JournalRecord, RecordKind, Served, Unavailable, nanos};
 use gap::Gap;
 use group::{Group, Reply};
 use segment::Segment;
@@ -103,23 +103,11 @@ pub(crate) struct Start {
 impl Writer {
     /// Starts a new segment with the recovery's reports.
     pub(crate) fn begin(start: Start, settings: JournalSettings, shared: Arc<Shared>) -> io::Result<Writer> {
-        let Start {
-            disk,
-            folder,
-            node,
-            side_files,
-            before,
-            began,
-            sealed,
-            roots,
-            checkpoints_bytes,
-            reports,
-            lock,
-        } = start;
+        let (disk, folder, before) = (start.disk, start.folder, start.before);
         let file = rotate::create(&*disk, &folder, settings.segment_bytes)?;
-        let header = before.header(began, &node, shared.wall.now_ns());
+        let header = before.header(start.began, &start.node, shared.wall.now_ns());
         let segment = rotate::begun(&*disk, &folder, file, header, settings.segment_bytes, shared.now_ns())?;
-        let checkpoints = Checkpoints::open(&*disk, &folder, checkpoints_bytes, &settings)?;
+        let checkpoints = Checkpoints::open(&*disk, &folder, start.checkpoints_bytes, &settings)?;
         let durable = disk.open(&folder.file("durable"))?;
         let taken = vec![0; settings.lanes];
         shared.counters.segment.store(segment.header.segment, Ordering::Relaxed);
@@ -128,11 +116,11 @@ impl Writer {
             disk,
             folder,
             settings,
-            node,
-            side_files,
+            node: start.node,
+            side_files: start.side_files,
             segment,
-            sealed,
-            roots,
+            sealed: start.sealed,
+            roots: start.roots,
             next: None,
             group: Group::default(),
             taken,
@@ -143,13 +131,13 @@ impl Writer {
             fault: Fault::default(),
             gap: None,
             unserved: Vec::new(),
-            lock,
+            lock: start.lock,
         };
         if before.segment > 0 {
             writer.note_sealed(before.segment, &before.root)?;
         }
         writer.note_durable();
-        writer.report(&reports)?;
+        writer.report(&start.reports)?;
         Ok(writer)
     }
 
@@ -158,11 +146,8 @@ impl Writer {
             // The segment is new and has space.
             let _ = self.add_internal(*kind, payload);
         }
-        if self.commit() {
-            Ok(())
-        } else {
-            Err(io::Error::other("the disk failed while opening the journal"))
-        }
+        let failed = || io::Error::other("the disk failed while opening the journal");
+        self.commit().then_some(()).ok_or_else(failed)
     }
 
     pub(crate) fn run(mut self) {
@@ -182,18 +167,15 @@ impl Writer {
                 break;
             }
             naps = if taken == 0 { naps + 1 } else { 0 };
-            let told = self.shared.lanes.iter().all(|lane| !lane.tickets.unseen());
-            if naps < NAPS_MAX || !self.group.is_empty() || !told {
+            let unseen = |lane: &&Lane| lane.tickets.unseen();
+            let any_unseen = self.shared.lanes.iter().any(|lane| unseen(&lane));
+            if naps < NAPS_MAX || !self.group.is_empty() || any_unseen {
                 self.shared.nap(NAP);
             } else {
                 self.shared.sleep(SLEEP_MAX);
             }
-            if !told {
-                self.shared
-                    .lanes
-                    .iter()
-                    .filter(|lane| lane.tickets.unseen())
-                    .for_each(|lane| lane.tickets.wake_one());
+            if any_unseen {
+                self.shared.lanes.iter().filter(unseen).for_each(|lane| lane.tickets.wake_one());
             }
         }
         self.finish();
@@ -239,7 +221,7 @@ impl Writer {
                         let _ = reply.try_send(Err(why));
                     }
                 }
-                WriterRequest::Seal(then) => then.tell(self.seal()),
+                WriterRequest::Seal(then) => then(self.seal()),
                 WriterRequest::Flush(reply) => {
                     self.take_rings();
                     let kept = self.commit();
@@ -338,7 +320,7 @@ impl Writer {
 
     fn write_or_commit(&mut self) {
         let now = self.shared.now_ns();
-        let due = now.saturating_sub(self.group.since_ns) >= nanoseconds(self.settings.sync);
+        let due = now.saturating_sub(self.group.since_ns) >= nanos(self.settings.sync);
         if self.group.is_empty() {
         } else if self.group.urgent || due {
             self.commit();

@@ -3,14 +3,13 @@
 //! Columns of the first model are used to compare transforms with other libraries; computed features are used
 //! to train models. Runs the walk's own code; the model need not exist.
 
-use crate::error::{Failure, guarded, json};
-use flyball_core::{DataType, RowSink, Scalar, TensorSpec};
+use crate::error::{Failure, guarded, json, options};
+use flyball_core::{DataType, RowSink, TensorSpec};
 use flyball_decision::{
     DecisionDocument, FeatureFrom, FeaturePlan, ModelFacts, Program, Rows, Scores, Scratch, Value as Held,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 #[pyfunction]
@@ -36,7 +35,7 @@ pub(crate) fn compute_features<'py>(
 
 /// Row after row, in the order of the model's columns.
 fn columns(document: &[u8], rows: &[u8]) -> Result<Vec<f64>, Failure> {
-    let program = compiled(&read(document)?)?;
+    let program = compiled(&options(document)?)?;
     let rows = taken(&program, rows)?;
     let (mut scores, mut scratch) = (Scores::default(), Scratch::default());
     program.begin_scores(&rows, &mut scores);
@@ -50,9 +49,8 @@ fn columns(document: &[u8], rows: &[u8]) -> Result<Vec<f64>, Failure> {
 
 /// The values of computed features by name, row after row; none: missing. Times in nanoseconds since 1970.
 fn computed(document: &[u8], rows: &[u8]) -> Result<Map<String, Value>, Failure> {
-    let refused = |text: String| Failure::refused("decision_refused", text);
-    let document = DecisionDocument::read(&read(document)?).map_err(|fault| refused(fault.to_string()))?;
-    let program = Program::compile(&document, &[]).map_err(|faults| refused(faults.to_string()))?;
+    let document = DecisionDocument::read(&options(document)?).map_err(refused)?;
+    let program = Program::compile(&document, &[]).map_err(refused)?;
     let rows = taken(&program, rows)?;
     let features = program.features.iter().filter(|plan| matches!(plan.from, FeatureFrom::Compute(_)));
     let column = |plan: &FeaturePlan| {
@@ -73,19 +71,15 @@ fn shown(plan: &FeaturePlan, rows: &Rows, value: Held) -> Value {
     }
 }
 
-fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
-    serde_json::from_slice(bytes).map_err(|error| Failure::refused("invalid_options", error))
-}
-
 /// The rows with their features: given and computed ones.
 fn taken(program: &Program, rows: &[u8]) -> Result<Rows, Failure> {
-    let given: Vec<Map<String, Value>> = read(rows)?;
+    let given: Vec<Map<String, Value>> = options(rows)?;
     let mut rows = Rows::default();
     program.begin(&mut rows);
     let mut reader = program.reader_of_features(&mut rows);
     for row in &given {
         reader.row(None);
-        row.iter().for_each(|(name, value)| reader.field(name, scalar(value)));
+        row.iter().for_each(|(name, value)| reader.field(name, value.into()));
     }
     reader.finish();
     for row in 0..rows.len() {
@@ -104,10 +98,9 @@ fn taken(program: &Program, rows: &[u8]) -> Result<Rows, Failure> {
 
 /// The program with an FP64 model, so that columns are returned as computed.
 fn compiled(value: &Value) -> Result<Program, Failure> {
-    let refused = |text: String| Failure::refused("decision_refused", text);
-    let document = DecisionDocument::read(value).map_err(|fault| refused(fault.to_string()))?;
+    let document = DecisionDocument::read(value).map_err(refused)?;
     let [model] = document.models.as_slice() else {
-        return Err(refused("exactly one model is needed".to_owned()));
+        return Err(refused("exactly one model is needed"));
     };
     let spec = |name: &str, columns: usize| TensorSpec {
         name: name.to_owned(),
@@ -117,18 +110,9 @@ fn compiled(value: &Value) -> Result<Program, Failure> {
     let inputs: Vec<_> = model.inputs.iter().map(|input| spec(&input.tensor, input.columns.len())).collect();
     let outputs = [spec(&model.score.output, model.score.element as usize + 1)];
     let facts = ModelFacts { version: &model.version, inputs: &inputs, outputs: &outputs, explain: None };
-    Program::compile(&document, &[facts]).map_err(|faults| refused(faults.to_string()))
+    Program::compile(&document, &[facts]).map_err(refused)
 }
 
-pub(crate) fn scalar(value: &Value) -> Scalar<'_> {
-    match value {
-        Value::Null => Scalar::Null,
-        Value::Bool(value) => Scalar::Bool(*value),
-        Value::Number(number) => match number.as_i64() {
-            Some(value) => Scalar::Int(value),
-            None => number.as_f64().map_or(Scalar::Other("a number beyond 64 bits"), Scalar::Float),
-        },
-        Value::String(text) => Scalar::Text(text),
-        Value::Array(_) | Value::Object(_) => Scalar::Other("a list or an object"),
-    }
+fn refused(error: impl ToString) -> Failure {
+    Failure::refused("decision_refused", error)
 }

@@ -1,9 +1,9 @@
 //! Checks a decision's document with the Rust compiler, for Python, which has no checker of its own.
 
-use crate::error::{Failure, guarded, json};
+use crate::error::{Failure, guarded, json, options};
 use flyball_core::TensorSpec;
 use flyball_core::snapshot::SnapshotFault;
-use flyball_decision::{DecisionDocument, Digests, ModelFacts, Program};
+use flyball_decision::{DecisionDocument, Digests, ModelFacts, Program, StageText};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use serde::{Deserialize, Serialize};
@@ -18,16 +18,10 @@ struct Model {
     explain: Option<PathBuf>,
 }
 
-#[derive(Serialize)]
-struct Stage {
-    stage: &'static str,
-    lines: Vec<String>,
-}
-
 #[derive(Default, Serialize)]
 struct Answer {
     faults: Vec<SnapshotFault>,
-    stages: Vec<Stage>,
+    stages: Vec<StageText>,
     /// The digests that a release signs; none if the document has faults.
     digests: Option<Digests>,
 }
@@ -43,9 +37,8 @@ pub(crate) fn check_decision<'py>(
 }
 
 fn checked(document: &[u8], models: &[u8]) -> Result<Answer, Failure> {
-    let no_json = |error: serde_json::Error| Failure::refused("invalid_options", error);
-    let value = serde_json::from_slice(document).map_err(no_json)?;
-    let models: Vec<Model> = serde_json::from_slice(models).map_err(no_json)?;
+    let value = options(document)?;
+    let models: Vec<Model> = options(models)?;
     let document = match DecisionDocument::read(&value) {
         Ok(document) => document,
         Err(fault) => return Ok(Answer { faults: vec![fault], ..Answer::default() }),
@@ -72,9 +65,7 @@ fn checked(document: &[u8], models: &[u8]) -> Result<Answer, Failure> {
     Ok(match Program::compile(&document, &facts) {
         Err(faults) => Answer { faults: faults.0, ..Answer::default() },
         Ok(program) => {
-            let stages = program.describe().into_iter();
-            let stages = stages.map(|text| Stage { stage: text.stage, lines: text.lines }).collect();
-            Answer { stages, digests: Some(document.digests()), ..Answer::default() }
+            Answer { stages: program.describe(), digests: Some(document.digests()), ..Answer::default() }
         }
     })
 }

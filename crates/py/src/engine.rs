@@ -1,6 +1,6 @@
 //! Models, machine, build and snapshot checks for Python.
 
-use crate::error::{Failure, guarded, json};
+use crate::error::{self, Failure, guarded, json};
 use flyball_core::snapshot::check_document;
 use flyball_core::{Digest, TensorSpec};
 use flyball_engine::{
@@ -120,10 +120,8 @@ pub(crate) fn inspect<'py>(py: Python<'py>, path: PathBuf, options: &[u8]) -> Py
 pub(crate) fn prove<'py>(py: Python<'py>, path: PathBuf, options: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
     let hosts = model_hosts(py)?;
     let batching = guarded(py, || {
-        let options: InspectOptions =
-            serde_json::from_slice(options).map_err(|error| Failure::refused("invalid_options", error))?;
-        let runtime =
-            Runtime::open(&options.ort_path).map_err(|error| Failure::refused("engine_missing", error))?;
+        let options: InspectOptions = error::options(options)?;
+        let runtime = runtime(&options.ort_path)?;
         let artifact = Artifact::read_unverified(&path).map_err(refused)?;
         let hosts = hosts.within_limits(probe_limits(options.probe_ms_max));
         runtime.prove(&artifact, options.rows_max, &hosts).map_err(refused)
@@ -169,10 +167,8 @@ pub(crate) fn probe_limits(probe_ms_max: u64) -> ProbeLimits {
 }
 
 fn inspect_model(path: &Path, options: &[u8], hosts: &ModelHosts) -> Result<Inspection, Failure> {
-    let options: InspectOptions =
-        serde_json::from_slice(options).map_err(|error| Failure::refused("invalid_options", error))?;
-    let runtime =
-        Runtime::open(&options.ort_path).map_err(|error| Failure::refused("engine_missing", error))?;
+    let options: InspectOptions = error::options(options)?;
+    let runtime = runtime(&options.ort_path)?;
     let artifact = Arc::new(Artifact::read_unverified(path).map_err(refused)?);
     let hosts = hosts.within_limits(probe_limits(options.probe_ms_max));
     let load = LoadOptions { rows_max: options.rows_max, runners: 1, memory: MemoryBudget::UNLIMITED };
@@ -192,6 +188,10 @@ fn inspect_model(path: &Path, options: &[u8], hosts: &ModelHosts) -> Result<Insp
         batching: loaded.batching,
         latency: latency.points().unwrap_or_default().to_vec(),
     })
+}
+
+pub(crate) fn runtime(library: &Path) -> Result<Runtime, Failure> {
+    Runtime::open(library).map_err(|error| Failure::refused("engine_missing", error))
 }
 
 pub(crate) fn refused(refusal: Refusal) -> Failure {

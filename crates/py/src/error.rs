@@ -1,5 +1,6 @@
-//! How failures cross: one exception with a JSON text, which `flyball.native` turns into the typed tree. And one guard
-//! for panics: none may cross into Python.
+//! Failures for Python: one exception with a JSON text, which `flyball.native` turns into its typed errors.
+//!
+//! Also the one guard against panics: none may cross into Python.
 
 use flyball_core::FaultKind;
 use flyball_signing::Refused;
@@ -7,7 +8,7 @@ use pyo3::create_exception;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 create_exception!(_native, NativeError, PyException);
@@ -15,7 +16,7 @@ create_exception!(_native, NativeError, PyException);
 /// `SignatureError`'s exit code in `flyball.errors`.
 const UNTRUSTED: u8 = 4;
 
-/// What went wrong, in the terms of `flyball.errors`.
+/// A failure in the terms of `flyball.errors`.
 #[derive(Serialize)]
 pub(crate) struct Failure {
     pub(crate) code: &'static str,
@@ -23,10 +24,10 @@ pub(crate) struct Failure {
     pub(crate) exit_code: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) faults: Option<serde_json::Value>,
-    /// Why something signed is not trusted, of the closed list.
+    /// The reason for a rejected signature, from the closed list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<&'static str>,
-    /// The place of the row that the faults are of.
+    /// The index of the row with the faults.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) row: Option<usize>,
 }
@@ -36,12 +37,12 @@ impl Failure {
         Failure { code, message: message.to_string(), exit_code, faults: None, reason: None, row: None }
     }
 
-    /// Input, model, snapshot or settings that are refused.
+    /// Rejected input, model, snapshot or settings.
     pub(crate) fn refused(code: &'static str, message: impl ToString) -> Failure {
         Failure::new(code, message, FaultKind::InvalidInput.exit_code())
     }
 
-    /// Something signed that is not to be trusted.
+    /// A rejected signature.
     pub(crate) fn untrusted(refused: &Refused) -> Failure {
         let reason = Some(refused.label());
         Failure { reason, ..Failure::new("signature_refused", refused, UNTRUSTED) }
@@ -69,6 +70,11 @@ pub(crate) fn guarded<T: Send>(
             Err(Failure::new(kind.label(), message, kind.exit_code()).into_error())
         }
     }
+}
+
+/// Reads a JSON document of options.
+pub(crate) fn options<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Failure> {
+    serde_json::from_slice(bytes).map_err(|error| Failure::refused("invalid_options", error))
 }
 
 pub(crate) fn json<'py>(py: Python<'py>, value: &impl Serialize) -> PyResult<Bound<'py, PyBytes>> {

@@ -1,6 +1,5 @@
 //! Fills feature stores and windows from Python in batches, and reads one record.
 
-use crate::columns::scalar;
 use crate::error::{Failure, guarded, json};
 use flyball_core::{RowSink, WallClock};
 use flyball_decision::DecisionDocument;
@@ -8,8 +7,8 @@ use flyball_features::{PushFault, PushTarget, Pushed, Pusher};
 use flyball_plane::{Backfill, BackfillFault, Filled};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::{Map, Value, json as object};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -63,14 +62,9 @@ impl FeaturePush {
     }
 
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        #[derive(Serialize)]
-        struct Told {
-            rows: u64,
-            bytes: u64,
-        }
         let finish = |pusher: &mut Option<Pusher>| pusher.take().ok_or_else(over)?.finish().map_err(failed);
         let Pushed { rows, bytes } = guarded(py, || self.with(finish))?;
-        json(py, &Told { rows, bytes })
+        json(py, &object!({"rows": rows, "bytes": bytes}))
     }
 
     /// Abandons the push: the embedded store stays unchanged.
@@ -116,7 +110,7 @@ impl WindowBackfill {
             let put = held.as_mut().ok_or_else(over)?.put(&times, |reader| {
                 for (_, row) in &events {
                     reader.row(None);
-                    row.iter().for_each(|(name, value)| reader.field(name, scalar(value)));
+                    row.iter().for_each(|(name, value)| reader.field(name, value.into()));
                 }
             });
             put.map_err(stopped)
@@ -124,16 +118,11 @@ impl WindowBackfill {
     }
 
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        #[derive(Serialize)]
-        struct Told {
-            events: u64,
-            without_key: u64,
-        }
         let Filled { events, without_key } = guarded(py, || {
             let held = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
             Ok(held.ok_or_else(over)?.finish())
         })?;
-        json(py, &Told { events, without_key })
+        json(py, &object!({"events": events, "without_key": without_key}))
     }
 }
 

@@ -5,7 +5,7 @@ use flyball_core::{DecisionId, FaultKind};
 use flyball_features::{ErasedRows, erase_kept};
 use flyball_journal::{
     Annotation, Blobs, Erasure, Frame, Hash, JournalError, JournalSettings, KekSource, Keys, LegalError,
-    LocatedFrame, Log, LogError, SegmentFacts, StoredFrame, VerifyOptions, head_of_record, unhex,
+    LocatedFrame, Log, LogError, StoredFrame, VerifyOptions, head_of_record, unhex,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -66,15 +66,15 @@ impl JournalLog {
     fn new(py: Python<'_>, folder: &str, options: &[u8]) -> PyResult<JournalLog> {
         guarded(py, || {
             let (folder, options) = (Path::new(folder), read::<LogOptions>(options)?);
-            let log = Log::open(folder).map_err(|error| failed(&error))?;
+            let log = Log::open(folder)?;
             let keys = if options.reveal { Some(keys(folder, options.kek.as_deref())?) } else { None };
             Ok(JournalLog { log: Mutex::new(log), keys, blobs: Blobs::read_only(folder) })
         })
     }
 
     fn segments<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let facts = guarded(py, || self.fresh()?.segments().map_err(|error| failed(&error)))?;
-        bytes_of(py, &facts.iter().map(facts_json).collect::<Vec<_>>())
+        let facts = guarded(py, || Ok(self.fresh()?.segments()?))?;
+        bytes_of(py, &facts)
     }
 
     fn records<'py>(
@@ -97,7 +97,7 @@ impl JournalLog {
                 stop_if(kept.len() >= most || bytes >= FRAMES_BYTES_MAX)
             };
             if most > 0 {
-                self.fresh()?.read(from_seq, true, visit).map_err(|error| failed(&error))?;
+                self.fresh()?.read(from_seq, true, visit)?;
             }
             Ok(kept)
         })?;
@@ -139,26 +139,23 @@ impl JournalLog {
                 raised = told.as_ref().and_then(|told| call(told).err());
                 stop_if(raised.is_some())
             };
-            self.fresh()?.verify(&options, &mut tell).map_err(|error| failed(&error))
+            Ok(self.fresh()?.verify(&options, &mut tell)?)
         })?;
         match raised {
             Some(error) => Err(error),
-            None => bytes_of(py, &verified.to_json()),
+            None => bytes_of(py, &verified),
         }
     }
 
     fn erasures<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let erasures = guarded(py, || self.fresh()?.erasures().map_err(|error| failed(&error)))?;
-        let by_token: serde_json::Map<String, Value> =
-            erasures.into_iter().map(|(token, seq)| (token.to_string(), seq.into())).collect();
+        let by_token = guarded(py, || Ok(self.fresh()?.erasures()?))?;
         bytes_of(py, &by_token)
     }
 
     fn prove<'py>(&self, py: Python<'py>, seq: u64) -> PyResult<Bound<'py, PyBytes>> {
         let proof = guarded(py, || {
             let log = self.fresh()?;
-            let proof = log.prove(seq).map_err(|error| failed(&error))?;
-            Ok(proof.to_json(log.key().as_ref()))
+            Ok(log.prove(seq)?.to_json(log.key().as_ref()))
         })?;
         bytes_of(py, &proof)
     }
@@ -169,14 +166,14 @@ impl JournalLog {
     }
 
     fn header<'py>(&self, py: Python<'py>, segment: u64) -> PyResult<Bound<'py, PyBytes>> {
-        let header = guarded(py, || self.fresh()?.header(segment).map_err(|error| failed(&error)))?;
+        let header = guarded(py, || Ok(self.fresh()?.header(segment)?))?;
         Ok(PyBytes::new(py, &header))
     }
 
     fn checkpoints(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         guarded(py, || {
             let mut notes = Vec::new();
-            self.fresh()?.each_note(|note| notes.push(note)).map_err(|error| failed(&error))?;
+            self.fresh()?.each_note(|note| notes.push(note))?;
             Ok(notes)
         })
     }
@@ -203,7 +200,7 @@ impl JournalLog {
     /// The log, refreshed.
     fn fresh(&self) -> Result<MutexGuard<'_, Log>, Failure> {
         let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.refresh().map_err(|error| failed(&error))?;
+        log.refresh()?;
         Ok(log)
     }
 
@@ -232,7 +229,7 @@ impl JournalLog {
             stop_if(enough || looked_at >= FRAMES_LOOKED_AT_MAX || fault.is_some())
         };
         let log = self.fresh()?;
-        let reached = log.read(from_seq, options.durable_only, visit).map_err(|error| failed(&error))?;
+        let reached = log.read(from_seq, options.durable_only, visit)?;
         match fault {
             Some(failure) => Err(failure),
             None => Ok((lines, reached.next_seq, !reached.stopped)),
@@ -302,7 +299,7 @@ impl Journal {
     }
 
     fn append(&self, py: Python<'_>, event: &[u8]) -> PyResult<u64> {
-        guarded(py, || self.tell(read(event)?))
+        guarded(py, || self.annotate(read(event)?))
     }
 
     fn erase<'py>(&self, py: Python<'py>, order: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
@@ -344,14 +341,14 @@ impl Journal {
         self.open().clone().ok_or_else(|| refused("the journal is closed; open it again"))
     }
 
-    fn tell(&self, told: Annotation) -> Result<u64, Failure> {
+    fn annotate(&self, annotation: Annotation) -> Result<u64, Failure> {
         let (journal, now) = (self.journal()?, flyball_core::WallClock::system().now_ns());
-        let kept = match told {
+        let kept = match annotation {
             Annotation::Hold(held) => journal.hold(held, now, |_name| false),
             Annotation::Release(held) => journal.release(held, now),
-            told => {
-                let entry = told.record(now).map_err(refused)?;
-                return journal.append(entry).map_err(|error| unwritten(&error));
+            other => {
+                let record = other.record(now).map_err(refused)?;
+                return journal.append(record).map_err(|error| unwritten(&error));
             }
         };
         kept.map_err(|error| unrecorded(&error))
@@ -396,7 +393,7 @@ pub(crate) fn verify_frames<'py>(
         let frames = frames.iter().map(frame).collect::<Result<Vec<Frame<'_>>, Failure>>()?;
         flyball_journal::verify_frames(header, frames, &hash(root)?).map_err(|error| broken(&error))
     })?;
-    bytes_of(py, &findings.iter().map(|finding| finding.to_json()).collect::<Vec<_>>())
+    bytes_of(py, &findings)
 }
 
 fn hash(bytes: &[u8]) -> Result<Hash, Failure> {
@@ -405,22 +402,6 @@ fn hash(bytes: &[u8]) -> Result<Hash, Failure> {
 
 fn frame((seq, prev, payload): &(u64, Vec<u8>, Vec<u8>)) -> Result<Frame<'_>, Failure> {
     Ok(Frame { seq: *seq, prev: hash(prev)?, payload })
-}
-
-fn facts_json(facts: &SegmentFacts) -> Value {
-    let SegmentFacts { segment, first_seq, frames, bytes, began, created_unix_ns, sealed, root, last } =
-        facts;
-    json!({
-        "segment": segment,
-        "first_seq": first_seq,
-        "frames": frames,
-        "bytes": bytes,
-        "began": format!("{began:?}").to_lowercase(),
-        "created_unix_ns": created_unix_ns,
-        "sealed": sealed,
-        "root": root.to_string(),
-        "last": last.to_string(),
-    })
 }
 
 fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Failure> {
@@ -455,6 +436,12 @@ fn refused(error: impl ToString) -> Failure {
 
 fn broken(error: &impl ToString) -> Failure {
     Failure::new("journal_broken", error.to_string(), BROKEN)
+}
+
+impl From<LogError> for Failure {
+    fn from(error: LogError) -> Failure {
+        failed(&error)
+    }
 }
 
 fn failed(error: &LogError) -> Failure {

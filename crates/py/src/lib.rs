@@ -24,43 +24,26 @@ use pyo3::prelude::*;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[pymodule]
-fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add("NativeError", module.py().get_type::<error::NativeError>())?;
-    module.add_function(wrap_pyfunction!(engine::build_info, module)?)?;
-    module.add_function(wrap_pyfunction!(engine::machine, module)?)?;
-    module.add_function(wrap_pyfunction!(engine::ceiling, module)?)?;
-    module.add_function(wrap_pyfunction!(engine::model_files, module)?)?;
-    module.add_function(wrap_pyfunction!(engine::copy_external_data, module)?)?;
-    module.add_function(wrap_pyfunction!(engine::scan_model, module)?)?;
-    module.add_function(wrap_pyfunction!(engine::runtime_fingerprint, module)?)?;
-    module.add_function(wrap_pyfunction!(engine::inspect, module)?)?;
-    module.add_function(wrap_pyfunction!(engine::prove, module)?)?;
-    module.add_function(wrap_pyfunction!(engine::serve_models, module)?)?;
-    module.add_function(wrap_pyfunction!(engine::check_snapshot, module)?)?;
-    module.add_function(wrap_pyfunction!(decision::check_decision, module)?)?;
-    module.add_function(wrap_pyfunction!(server::check_config, module)?)?;
-    module.add_function(wrap_pyfunction!(columns::transform_columns, module)?)?;
-    module.add_function(wrap_pyfunction!(columns::compute_features, module)?)?;
-    module.add_function(wrap_pyfunction!(explain::contributions, module)?)?;
-    module.add_function(wrap_pyfunction!(features::feature_record, module)?)?;
-    module.add_function(wrap_pyfunction!(load::read_histograms, module)?)?;
-    module.add_function(wrap_pyfunction!(journal::verify_frames, module)?)?;
-    module.add_function(wrap_pyfunction!(sandbox::enclose, module)?)?;
-    module.add_function(wrap_pyfunction!(signing::signed_payload, module)?)?;
-    module.add_function(wrap_pyfunction!(signing::trust_policy, module)?)?;
-    module.add_function(wrap_pyfunction!(signing::check_trust_policy, module)?)?;
-    module.add_function(wrap_pyfunction!(signing::release_statement, module)?)?;
-    module.add_function(wrap_pyfunction!(signing::check_release_statement, module)?)?;
-    module.add_function(wrap_pyfunction!(signing::check_release_place, module)?)?;
-    module.add_function(wrap_pyfunction!(signing::package_files, module)?)?;
-    module.add_class::<signing::PyTrust>()?;
-    module.add_class::<server::Server>()?;
-    module.add_class::<model::Model>()?;
-    module.add_class::<features::FeaturePush>()?;
-    module.add_class::<features::WindowBackfill>()?;
-    module.add_class::<journal::JournalLog>()?;
-    module.add_class::<journal::Journal>()?;
-    module.add_class::<load::LoadRun>()?;
-    module.add_class::<load::Echo>()?;
-    Ok(())
+mod _native {
+    #[pymodule_export]
+    use super::{
+        columns::{compute_features, transform_columns},
+        decision::check_decision,
+        engine::{
+            build_info, ceiling, check_snapshot, copy_external_data, inspect, machine, model_files, prove,
+            runtime_fingerprint, scan_model, serve_models,
+        },
+        error::NativeError,
+        explain::contributions,
+        features::{FeaturePush, WindowBackfill, feature_record},
+        journal::{Journal, JournalLog, verify_frames},
+        load::{Echo, LoadRun, read_histograms},
+        model::Model,
+        sandbox::enclose,
+        server::{Server, check_config},
+        signing::{
+            PyTrust, check_release_place, check_release_statement, check_trust_policy, package_files,
+            release_statement, signed_payload, trust_policy,
+        },
+    };
 }

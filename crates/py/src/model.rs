@@ -1,11 +1,11 @@
 //! One model for Python, run by the serving engine: results and timings without a server.
 
-use crate::engine::{model_hosts, probe_limits, refused};
-use crate::error::{Failure, guarded, json};
+use crate::engine::{model_hosts, probe_limits, refused, runtime};
+use crate::error::{self, Failure, guarded, json};
 use bytes::Bytes;
 use flyball_core::{FaultKind, RequestLimits, Tensor};
 use flyball_engine::{
-    Artifact, GraphLevel, ModelHosts, RunError, Runtime, SessionOptions, StandaloneError, StandaloneModel,
+    Artifact, GraphLevel, ModelHosts, RunError, SessionOptions, StandaloneError, StandaloneModel,
 };
 use flyball_wire::{read_raw, write_raw};
 use pyo3::prelude::*;
@@ -32,7 +32,6 @@ struct ModelOptions {
     probe_ms_max: u64,
     #[serde(default)]
     graph: GraphLevel,
-    #[serde(default)]
     profile: Option<PathBuf>,
     #[serde(default)]
     weights_as_given: bool,
@@ -133,10 +132,8 @@ fn listening<T: Send>(
 }
 
 fn load(path: &Path, options: &[u8], hosts: &ModelHosts) -> Result<StandaloneModel, Failure> {
-    let options: ModelOptions =
-        serde_json::from_slice(options).map_err(|error| Failure::refused("invalid_options", error))?;
-    let runtime =
-        Runtime::open(&options.ort_path).map_err(|error| Failure::refused("engine_missing", error))?;
+    let options: ModelOptions = error::options(options)?;
+    let runtime = runtime(&options.ort_path)?;
     let artifact = Arc::new(Artifact::read_unverified(path).map_err(refused)?);
     let hosts = hosts.within_limits(probe_limits(options.probe_ms_max));
     let ModelOptions { graph, profile, weights_as_given, .. } = options;

@@ -1,18 +1,17 @@
-//! Signatures for Python, verified by the data plane's own code. What is refused crosses with its reason.
+//! Signatures for Python, verified by the data plane's code. A rejection carries its reason.
 
-use crate::error::{Failure, guarded, json};
-use flyball_core::Digest;
+use crate::error::{Failure, guarded, json, options};
 use flyball_signing::{
-    Deployed, EnvelopeKind, OfferedPackage, Refused, Release, Trust, TrustRoots, TrustedKey, check_place,
-    check_policy, check_statement, files_of, payload_of, policy_inside, statement_inside,
+    EnvelopeKind, Refused, Release, Trust, TrustRoots, TrustedKey, check_place, check_policy,
+    check_statement, files_of, payload_of, policy_inside, statement_inside,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use serde::{Deserialize, Serialize};
+use serde_json::{Value, json as object};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-/// A trust policy in force, and what it says of signatures.
+/// A trust policy in force.
 #[pyclass(name = "Trust", frozen)]
 pub(crate) struct PyTrust {
     trust: Trust,
@@ -36,7 +35,7 @@ impl PyTrust {
     }
 
     fn key<'py>(&self, py: Python<'py>, hint: &str, now: i64) -> PyResult<Bound<'py, PyBytes>> {
-        let key = verified(py, || self.trust.key("the signature", hint, now).map(KeyFacts::of))?;
+        let key = verified(py, || self.trust.key("the signature", hint, now).map(key_facts))?;
         json(py, &key)
     }
 
@@ -50,7 +49,7 @@ impl PyTrust {
         let kind = kind_of(py, kind)?;
         let keys = verified(py, || {
             let keys = self.trust.signed_by(kind, envelope, now)?;
-            Ok(keys.into_iter().map(KeyFacts::of).collect::<Vec<_>>())
+            Ok(keys.into_iter().map(key_facts).collect::<Vec<_>>())
         })?;
         json(py, &keys)
     }
@@ -78,7 +77,7 @@ impl PyTrust {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let release = verified(py, || {
             let envelope = signed(envelope, "the release")?;
-            self.trust.release(envelope, now, environment).map(ReleaseFacts::of)
+            self.trust.release(envelope, now, environment).map(release_facts)
         })?;
         json(py, &release)
     }
@@ -88,83 +87,20 @@ impl PyTrust {
     }
 
     fn admit<'py>(&self, py: Python<'py>, asked: &[u8], now: i64) -> PyResult<Bound<'py, PyBytes>> {
-        let asked = guarded(py, || {
-            serde_json::from_slice(asked).map_err(|fault| Failure::refused("invalid_options", fault))
-        })?;
-        let release = verified(py, || admitted(&self.trust, &asked, now).map(ReleaseFacts::of))?;
+        let asked = guarded(py, || options(asked))?;
+        let release = verified(py, || self.trust.admit(&asked, now).map(release_facts))?;
         json(py, &release)
     }
 }
 
-/// `Trust.admit`'s question.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Asked {
-    name: String,
-    environment: String,
-    models: BTreeMap<String, Digest>,
-    decision: Option<Digest>,
-    policy: Option<Digest>,
-    schema: Option<Digest>,
-    release: Option<String>,
-    packages: Vec<AskedPackage>,
+fn key_facts(key: &TrustedKey) -> Value {
+    let roles: Vec<_> = key.roles.iter().map(|role| role.label()).collect();
+    object!({"hint": key.hint(), "name": key.name, "roles": roles})
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AskedPackage {
-    name: String,
-    folder: PathBuf,
-    bundle: Option<String>,
-}
-
-fn admitted(trust: &Trust, asked: &Asked, now: i64) -> Result<Release, Refused> {
-    let deployed = Deployed {
-        name: &asked.name,
-        environment: &asked.environment,
-        models: &asked.models,
-        decision: asked.decision,
-        policy: asked.policy,
-        schema: asked.schema,
-    };
-    let packages: Vec<_> = asked
-        .packages
-        .iter()
-        .map(|package| OfferedPackage {
-            name: &package.name,
-            folder: &package.folder,
-            bundle: package.bundle.as_deref().map(str::as_bytes),
-        })
-        .collect();
-    trust.admit(&deployed, asked.release.as_deref().map(str::as_bytes), &packages, now)
-}
-
-#[derive(Serialize)]
-struct KeyFacts {
-    hint: String,
-    name: String,
-    roles: Vec<&'static str>,
-}
-
-impl KeyFacts {
-    fn of(key: &TrustedKey) -> KeyFacts {
-        let roles = key.roles.iter().map(|role| role.label()).collect();
-        KeyFacts { hint: key.hint().to_owned(), name: key.name.clone(), roles }
-    }
-}
-
-#[derive(Serialize)]
-struct ReleaseFacts {
-    author: String,
-    approvers: Vec<String>,
-    approver_keys: Vec<String>,
-}
-
-impl ReleaseFacts {
-    fn of(release: Release) -> ReleaseFacts {
-        let Release { author, approvers, approver_keys, .. } = release;
-        ReleaseFacts { author, approvers, approver_keys }
-    }
+fn release_facts(release: Release) -> Value {
+    let Release { author, approvers, approver_keys, .. } = release;
+    object!({"author": author, "approvers": approvers, "approver_keys": approver_keys})
 }
 
 #[pyfunction]
@@ -228,13 +164,8 @@ fn signed<'b>(bytes: Option<&'b [u8]>, what: &str) -> Result<&'b [u8], Refused> 
 }
 
 fn kind_of(py: Python<'_>, kind: &str) -> PyResult<EnvelopeKind> {
-    guarded(py, || match kind {
-        "policy" => Ok(EnvelopeKind::Policy),
-        "release" => Ok(EnvelopeKind::Release),
-        "index" => Ok(EnvelopeKind::Index),
-        "transfer" => Ok(EnvelopeKind::Transfer),
-        other => Err(Failure::refused("invalid_options", format!("'{other}' is no kind of envelope"))),
-    })
+    let unknown = || Failure::refused("invalid_options", format!("'{kind}' is no kind of envelope"));
+    guarded(py, || EnvelopeKind::from_label(kind).ok_or_else(unknown))
 }
 
 fn verified<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T, Refused> + Send) -> PyResult<T> {

@@ -2,7 +2,7 @@
 
 use crate::shared::Shared;
 use flyball_core::{Access, DecidedBy, Fault};
-use flyball_decision::{FieldDocument, FieldType};
+use flyball_decision::{FieldDocument, Kind};
 use flyball_plane::{Decision, find_decision};
 use flyball_wire::{DecisionFacts, FieldFacts, ModelFacts};
 
@@ -43,23 +43,12 @@ fn facts<M>(decision: &Decision<M>) -> DecisionFacts {
 fn field(document: &FieldDocument) -> FieldFacts {
     FieldFacts {
         name: document.name.clone(),
-        kind: kind(document.kind),
+        kind: document.kind.label(),
         required: document.required && document.default.is_none(),
         default: document.default.clone(),
         min: document.min,
         max: document.max,
         values: document.values.clone(),
-        length_max: (document.kind == FieldType::String).then_some(document.length_max),
-    }
-}
-
-fn kind(of: FieldType) -> &'static str {
-    match of {
-        FieldType::Bool => "bool",
-        FieldType::Int => "int",
-        FieldType::Float => "float",
-        FieldType::String => "string",
-        FieldType::Category => "category",
-        FieldType::Time => "time",
+        length_max: (document.kind == Kind::Text).then_some(document.length_max),
     }
 }

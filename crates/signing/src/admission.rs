@@ -1,52 +1,52 @@
-//! Whether a version may be served: the release first, then each package with its folder, at last models and documents.
+//! Whether a version may be served: its release, then each package with its directory, then models and documents.
 //!
-//! The order in which a server asks at load (`flyball-plane`), for those who ask before: a promotion, an import.
+//! Checks in the order of a server's load (`flyball-deployments`), for a promotion or an import before it.
 
 use crate::{Refused, Release, Trust};
 use flyball_core::Digest;
+use serde::Deserialize;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 
-/// What is to be served under which name.
-#[derive(Debug)]
-pub struct Deployed<'a> {
-    pub name: &'a str,
-    pub environment: &'a str,
-    /// By their versions, each with its external data.
-    pub models: &'a BTreeMap<String, Digest>,
+/// A deployment to check, with its release and packages.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deployed {
+    pub name: String,
+    pub environment: String,
+    /// By version, each with its external data.
+    pub models: BTreeMap<String, Digest>,
     pub decision: Option<Digest>,
     pub policy: Option<Digest>,
     pub schema: Option<Digest>,
+    /// The release's envelope.
+    pub release: Option<String>,
+    pub packages: Vec<OfferedPackage>,
 }
 
-/// A package (`fraud@4`), its folder, and the bundle that is said to sign it.
-#[derive(Debug)]
-pub struct OfferedPackage<'a> {
-    pub name: &'a str,
-    pub folder: &'a Path,
-    pub bundle: Option<&'a [u8]>,
+/// A package (`fraud@4`), its directory, and the bundle that claims to sign it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OfferedPackage {
+    pub name: String,
+    pub folder: PathBuf,
+    pub bundle: Option<String>,
 }
 
 impl Trust {
-    /// The release that lets this be served, or the first reason against it.
-    pub fn admit(
-        &self,
-        deployed: &Deployed<'_>,
-        release: Option<&[u8]>,
-        packages: &[OfferedPackage<'_>],
-        now: i64,
-    ) -> Result<Release, Refused> {
+    /// The release that allows this deployment, or the first reason against it.
+    pub fn admit(&self, deployed: &Deployed, now: i64) -> Result<Release, Refused> {
         let unsigned = |what: &str| Refused::Unsigned { what: what.to_owned() };
-        let release = release.ok_or_else(|| unsigned(deployed.name))?;
-        let release = self.release(release, now, deployed.environment)?;
-        release.check_name(deployed.name)?;
-        for package in packages {
-            let bundle = package.bundle.ok_or_else(|| unsigned(package.name))?;
-            let manifest = self.package(bundle, now)?;
-            release.check_package(package.name, manifest.root)?;
-            manifest.check_folder(package.folder)?;
+        let release = deployed.release.as_ref().ok_or_else(|| unsigned(&deployed.name))?;
+        let release = self.release(release.as_bytes(), now, &deployed.environment)?;
+        release.check_name(&deployed.name)?;
+        for package in &deployed.packages {
+            let bundle = package.bundle.as_ref().ok_or_else(|| unsigned(&package.name))?;
+            let manifest = self.package(bundle.as_bytes(), now)?;
+            release.check_package(&package.name, manifest.root)?;
+            manifest.check_folder(&package.folder)?;
         }
-        release.check_models(deployed.models)?;
+        release.check_models(&deployed.models)?;
         release.check_documents(deployed.decision, deployed.policy, deployed.schema)?;
         Ok(release)
     }

@@ -8,24 +8,26 @@ use crate::release::IN_TOTO;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 pub(crate) const SIGNATURES_MAX: usize = 16;
-/// Of the index's signature, which holds the whole index.
+/// Maximum size of the index's signature, which contains the whole index.
 pub const INDEX_BYTES_MAX: usize = 64 << 20;
 pub const RELEASE_BYTES_MAX: usize = 256 << 10;
 pub const TRUST_BYTES_MAX: usize = 4 << 20;
 const TRANSFER_BYTES_MAX: usize = 16 << 20;
 
-/// What an envelope of ours holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EnvelopeKind {
-    Policy,
-    Release,
-    Index,
-    /// What a file of packages says of itself.
-    Transfer,
+flyball_core::labelled! {
+    /// The contents of one of our own envelopes.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum EnvelopeKind {
+        Policy => "policy",
+        Release => "release",
+        Index => "index",
+        /// The table of contents of a bundle file.
+        Transfer => "transfer",
+    }
 }
 
 impl EnvelopeKind {
-    /// For words.
+    /// The name in messages.
     pub(crate) const fn what(self) -> &'static str {
         match self {
             EnvelopeKind::Policy => "the trust policy",
@@ -73,7 +75,7 @@ pub(crate) struct Signature {
 }
 
 impl Envelope {
-    /// One of our own, where every signature names its key.
+    /// Reads one of our own envelopes, in which every signature names its key.
     pub(crate) fn read(bytes: &[u8], kind: EnvelopeKind) -> Result<Envelope, Refused> {
         let what = kind.what();
         let document = fields::parse(what, bytes, kind.bytes_max())?;
@@ -94,7 +96,7 @@ impl Envelope {
         fields.constant("payloadType", kind)?;
         let payload = base64(fields, "payload")?;
         let signature = |entry: &Fields<'_>| {
-            let key = if entry.has("keyid") { entry.text_or_null("keyid")? } else { None };
+            let key = if entry.has("keyid") { entry.or_null(Fields::text, "keyid")? } else { None };
             Ok(Signature { key: key.unwrap_or_default().to_owned(), der: base64(entry, "sig")? })
         };
         let signatures = fields.objects("signatures", SIGNATURES_MAX)?;

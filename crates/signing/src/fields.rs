@@ -96,10 +96,6 @@ impl<'v> Fields<'v> {
         Err(self.fault(key, &format!("a text of {TEXT_CHARACTERS_MAX} characters at most")))
     }
 
-    pub(crate) fn text_or_null(&self, key: &str) -> Result<Option<&'v str>, Refused> {
-        if self.is_null(key) { Ok(None) } else { self.text(key).map(Some) }
-    }
-
     /// A text with a single allowed value; another belongs to an unsupported format.
     pub(crate) fn constant(&self, key: &str, served: &str) -> Result<(), Refused> {
         let is = self.text(key)?;
@@ -143,17 +139,9 @@ impl<'v> Fields<'v> {
         moment.ok_or_else(|| self.fault(key, Timestamp::FORM))
     }
 
-    pub(crate) fn moment_or_null(&self, key: &str) -> Result<Option<Timestamp>, Refused> {
-        if self.is_null(key) { Ok(None) } else { self.moment(key).map(Some) }
-    }
-
     pub(crate) fn digest(&self, key: &str) -> Result<Digest, Refused> {
         let digest = self.map.get(key).and_then(Value::as_str).and_then(|text| text.parse().ok());
         digest.ok_or_else(|| self.fault(key, "\"sha256:\" and 64 lower-case hex digits"))
-    }
-
-    pub(crate) fn digest_or_null(&self, key: &str) -> Result<Option<Digest>, Refused> {
-        if self.is_null(key) { Ok(None) } else { self.digest(key).map(Some) }
     }
 
     /// A digest without its prefix, as in-toto and OMS write it.
@@ -176,10 +164,8 @@ impl<'v> Fields<'v> {
         let items = self.list(key)?;
         let path = self.join(key);
         if items.len() > items_max {
-            return Err(Refused::TooLarge {
-                what: self.what,
-                limit: format!("{items_max} items of '{path}'"),
-            });
+            let limit = format!("{items_max} items of '{path}'");
+            return Err(Refused::TooLarge { what: self.what, limit });
         }
         let items = items.iter().enumerate();
         items.map(|(place, item)| Fields::at(self.what, format!("{path}[{place}]"), item)).collect()
@@ -195,9 +181,14 @@ impl<'v> Fields<'v> {
         Ok(items)
     }
 
-    /// Present and null; an absent key is a fault.
-    fn is_null(&self, key: &str) -> bool {
-        self.map.get(key).is_some_and(Value::is_null)
+    /// A value that may be null; an absent key is a fault.
+    pub(crate) fn or_null<T>(
+        &self,
+        read: impl FnOnce(&Self, &str) -> Result<T, Refused>,
+        key: &str,
+    ) -> Result<Option<T>, Refused> {
+        let null = self.map.get(key).is_some_and(Value::is_null);
+        if null { Ok(None) } else { read(self, key).map(Some) }
     }
 
     fn join(&self, key: &str) -> String {

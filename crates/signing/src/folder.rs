@@ -25,19 +25,11 @@ impl Manifest {
     pub fn check_folder(&self, folder: &Path) -> Result<(), Refused> {
         let found =
             Walk { signed: Some(self), whole: false, found: BTreeMap::new(), entries: 0 }.top(folder)?;
-        for (file, signed) in &self.files {
-            match found.get(file) {
-                Some(is) if is == signed => {}
-                Some(_) => return Err(Refused::ChangedFile { file: file.clone() }),
-                None => {
-                    return Err(Refused::MissingFile {
-                        file: file.clone(),
-                        why: "it is not there".to_owned(),
-                    });
-                }
-            }
-        }
-        Ok(())
+        self.files.iter().try_for_each(|(file, signed)| match found.get(file) {
+            Some(is) if is == signed => Ok(()),
+            Some(_) => Err(Refused::ChangedFile { file: file.clone() }),
+            None => Err(Refused::MissingFile { file: file.clone(), why: "it is not there".to_owned() }),
+        })
     }
 
     /// Ignored names at the top of a directory, unless something in it was signed.
@@ -47,7 +39,7 @@ impl Manifest {
     }
 }
 
-/// The files of a folder with their digests, by their names; `whole`: with those that signers of OMS leave out.
+/// The digests of a directory's files, by name. `whole` includes files that OMS signers ignore.
 pub fn files_of(folder: &Path, whole: bool) -> Result<BTreeMap<String, Digest>, Refused> {
     let found = Walk { signed: None, whole, found: BTreeMap::new(), entries: 0 }.top(folder)?;
     if found.is_empty() {
@@ -58,7 +50,7 @@ pub fn files_of(folder: &Path, whole: bool) -> Result<BTreeMap<String, Digest>, 
 }
 
 struct Walk<'m> {
-    /// None: whatever is there is taken.
+    /// None: every file is accepted.
     signed: Option<&'m Manifest>,
     whole: bool,
     found: BTreeMap<String, Digest>,
@@ -80,7 +72,7 @@ impl Walk<'_> {
         !self.whole && self.signed.map_or(IGNORED.contains(&name), |signed| signed.ignores(name))
     }
 
-    /// A name that is no text cannot have been signed, whatever it looks like here.
+    /// Rejects a name that is unsigned or not UTF-8: only text can be signed.
     fn check_name(&self, name: &CString, shown: &str) -> Result<(), Refused> {
         match self.signed {
             Some(signed) if name.to_str().is_err() || !signed.files.contains_key(shown) => {
@@ -93,22 +85,18 @@ impl Walk<'_> {
         }
     }
 
-    /// Everything below a folder whose path in the package is `path`, with a slash at its end.
+    /// Collects everything below a directory; `path` is its path in the package, ending with a slash.
     fn folder(&mut self, folder: &OwnedFd, path: &str, depth: usize) -> Result<(), Refused> {
         if depth > DEPTH_MAX {
-            return Err(Refused::TooLarge {
-                what: WHAT,
-                limit: format!("{DEPTH_MAX} folders within each other"),
-            });
+            let limit = format!("{DEPTH_MAX} folders within each other");
+            return Err(Refused::TooLarge { what: WHAT, limit });
         }
         let unread = |fault: Errno| Refused::MissingFile { file: path.to_owned(), why: fault.to_string() };
         for name in self.names(folder).map_err(unread)? {
             self.entries += 1;
             if self.entries > ENTRIES_MAX {
-                return Err(Refused::TooLarge {
-                    what: WHAT,
-                    limit: format!("{ENTRIES_MAX} files and folders"),
-                });
+                let limit = format!("{ENTRIES_MAX} files and folders");
+                return Err(Refused::TooLarge { what: WHAT, limit });
             }
             let shown = format!("{path}{}", name.to_string_lossy());
             if path.is_empty() && self.ignores(&shown) {

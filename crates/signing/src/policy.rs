@@ -50,7 +50,7 @@ impl Policy {
         let (revoked_keys, revoked_packages) = revoked(&fields)?;
         Ok(Policy {
             serial: fields.number("serial", 1..=NUMBER_MAX)?,
-            expires: fields.moment_or_null("expires")?,
+            expires: fields.or_null(Fields::moment, "expires")?,
             keys: keys(&fields)?,
             revoked_keys,
             revoked_packages,
@@ -91,10 +91,8 @@ fn revoked(fields: &Fields<'_>) -> Result<Revocations, Refused> {
 
 fn minimum(fields: &Fields<'_>) -> Result<BTreeMap<String, u64>, Refused> {
     if fields.keys().len() > MINIMUMS_MAX {
-        return Err(Refused::TooLarge {
-            what: POLICY,
-            limit: format!("{MINIMUMS_MAX} names with a minimum"),
-        });
+        let limit = format!("{MINIMUMS_MAX} names with a minimum");
+        return Err(Refused::TooLarge { what: POLICY, limit });
     }
     let minimum = |name: &String| {
         if !is_valid_name(name) || name.contains(|letter: char| letter.is_ascii_uppercase()) {

@@ -1,4 +1,4 @@
-//! Why something signed is not taken: one closed list of reasons, each with words that end the search.
+//! Reasons for rejecting a signature: one closed list, each with the next step.
 //!
 //! Labels are stable: they are used in metrics, acknowledgements and `tests/golden/signing/reasons.json`.
 

@@ -35,11 +35,11 @@ pub struct Release {
     pub decision: Option<Digest>,
     pub policy: Option<Digest>,
     pub schema: Option<Digest>,
-    /// The name of who signed it first.
+    /// The name of its first signer.
     pub author: String,
     /// Names of the people whose approvals count, each once.
     pub approvers: Vec<String>,
-    /// The hints of the keys that they approved with, in the same order.
+    /// The hints of their approval keys, in the same order.
     pub approver_keys: Vec<String>,
 }
 
@@ -50,12 +50,12 @@ pub fn statement_inside(envelope: &[u8]) -> Result<Vec<u8>, Refused> {
     Ok(envelope.payload)
 }
 
-/// Refuses a document that is no release statement.
+/// Rejects a document that is not a release statement.
 pub fn check_statement(document: &[u8]) -> Result<(), Refused> {
     Statement::read(document).map(drop)
 }
 
-/// Refuses a release that does not hold now, or not in this environment, whoever signed it.
+/// Rejects a release that is not valid now and in this environment; does not verify signatures.
 pub fn check_place(envelope: &[u8], now: i64, environment: &str) -> Result<(), Refused> {
     let envelope = Envelope::read(envelope, EnvelopeKind::Release)?;
     Statement::read(&envelope.payload)?.check_place(now, environment)
@@ -68,23 +68,13 @@ pub struct Subject {
     pub root: Digest,
 }
 
-/// The possible harm of a wrong decision, which determines the required approvals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Tier {
-    Low,
-    Standard,
-    High,
-}
-
-impl Tier {
-    pub const ALL: [Tier; 3] = [Tier::Low, Tier::Standard, Tier::High];
-
-    pub const fn label(self) -> &'static str {
-        match self {
-            Tier::Low => "low",
-            Tier::Standard => "standard",
-            Tier::High => "high",
-        }
+flyball_core::labelled! {
+    /// The possible harm of a wrong decision, which determines the required approvals.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Tier {
+        Low => "low",
+        Standard => "standard",
+        High => "high",
     }
 }
 
@@ -175,7 +165,7 @@ impl Statement {
         Statement::from_fields(&Fields::root(WHAT, &document)?)
     }
 
-    /// Refuses where it does not hold now, or not there.
+    /// Rejects a statement that is not valid now and in this environment.
     fn check_place(&self, now: i64, environment: &str) -> Result<(), Refused> {
         let name = self.release.shown();
         if now < self.not_before.unix {
@@ -210,8 +200,7 @@ impl Statement {
             "policy",
             "schema",
         ])?;
-        let tier = predicate.text("tier")?;
-        let tier = Tier::ALL.into_iter().find(|known| known.label() == tier);
+        let tier = Tier::from_label(predicate.text("tier")?);
         let (not_before, not_after) = (predicate.moment("not_before")?, predicate.moment("not_after")?);
         if not_after.unix <= not_before.unix {
             return Err(predicate.fault("not_after", "after 'not_before'"));
@@ -222,9 +211,9 @@ impl Statement {
             subjects,
             tier: tier.ok_or_else(|| predicate.fault("tier", "low, standard or high"))?,
             models: models(&predicate)?,
-            decision: predicate.digest_or_null("decision")?,
-            policy: predicate.digest_or_null("policy")?,
-            schema: predicate.digest_or_null("schema")?,
+            decision: predicate.or_null(Fields::digest, "decision")?,
+            policy: predicate.or_null(Fields::digest, "policy")?,
+            schema: predicate.or_null(Fields::digest, "schema")?,
             author: String::new(),
             approvers: Vec::new(),
             approver_keys: Vec::new(),
@@ -284,7 +273,7 @@ fn environments(fields: &Fields<'_>) -> Result<Vec<String>, Refused> {
 /// At least one without a decision: else there is nothing to serve.
 fn models(fields: &Fields<'_>) -> Result<BTreeMap<String, Digest>, Refused> {
     let models = fields.object("models")?;
-    let least = usize::from(fields.digest_or_null("decision")?.is_none());
+    let least = usize::from(fields.or_null(Fields::digest, "decision")?.is_none());
     if !(least..=VERSIONS_MAX).contains(&models.keys().len())
         || !models.keys().all(|key| is_valid_version(key))
     {
@@ -302,7 +291,7 @@ fn check_digest(what: impl Into<String>, signed: Option<Digest>, is: Option<Dige
     Err(Refused::WrongDigest { what: what.into(), signed: shown(signed), is: shown(is) })
 }
 
-/// The first signature is the author's, as the statement says: else an author could name somebody else there, and approve too.
+/// Requires that the stated author signed first: else an author could name another person and approve too.
 fn check_author(signer: &TrustedKey, author: &str) -> Result<(), Refused> {
     if signer.hint() == author && signer.has(Role::Signer) {
         return Ok(());
@@ -310,7 +299,7 @@ fn check_author(signer: &TrustedKey, author: &str) -> Result<(), Refused> {
     Err(signer.lacks(WHAT, Role::Signer))
 }
 
-/// People count, not keys: who has two of them is still one person, and the author is none of them.
+/// Counts people, not keys: a person with two keys counts once, and the author never.
 fn approvers<'k>(keys: &[&'k TrustedKey]) -> Vec<&'k TrustedKey> {
     let mut people = vec![keys[0]];
     for key in keys.iter().filter(|key| key.has(Role::Approver)) {

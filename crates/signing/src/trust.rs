@@ -1,6 +1,6 @@
 //! Evaluates the trust policy: which keys count, for what and how long, and revocations.
 //!
-//! Whoever keeps a policy keeps its serial, too: an older one would bring back keys that were revoked.
+//! Callers store a policy's serial too: an older policy would restore revoked keys.
 
 use crate::dsse::{Envelope, EnvelopeKind, Signature};
 use crate::key::PublicKey;
@@ -13,8 +13,9 @@ use flyball_core::Digest;
 
 const ROOT: &str = "the trust root";
 
-/// The trust policy inside its envelope, in force or not, as whoever makes the next one needs it. Without roots its
-/// signatures are not verified.
+/// The trust policy inside its envelope, expired or not, as the base of the next one.
+///
+/// Without roots, signatures are not verified.
 pub fn policy_inside(envelope: &[u8], roots: Option<&TrustRoots>) -> Result<Vec<u8>, Refused> {
     let envelope = Envelope::read(envelope, EnvelopeKind::Policy)?;
     if let Some(roots) = roots {
@@ -24,7 +25,7 @@ pub fn policy_inside(envelope: &[u8], roots: Option<&TrustRoots>) -> Result<Vec<
     Ok(envelope.payload)
 }
 
-/// Refuses a document that is no trust policy.
+/// Rejects a document that is not a trust policy.
 pub fn check_policy(document: &[u8]) -> Result<(), Refused> {
     Policy::read(document).map(drop)
 }
@@ -122,7 +123,7 @@ impl Trust {
         Manifest::read(self, bundle, now)
     }
 
-    /// The keys that signed an envelope, in the order of their signatures, all of which hold.
+    /// The keys that signed an envelope, in order; all signatures are valid.
     pub fn signed_by(
         &self,
         kind: EnvelopeKind,
@@ -133,7 +134,7 @@ impl Trust {
         self.signers(kind.what(), &Envelope::read(envelope, kind)?, now)
     }
 
-    /// Again at every question: a policy may expire while it is held.
+    /// Checked on every call: a policy may expire while it is in use.
     fn check_time(&self, now: i64) -> Result<(), Refused> {
         match &self.policy.expires {
             Some(expires) if now >= expires.unix => Err(Refused::TrustExpired { at: expires.to_string() }),
@@ -158,7 +159,7 @@ impl Trust {
         envelope.signatures.iter().map(signer).collect()
     }
 
-    /// The key with this hint, if it counts now; `what` it signed is for words.
+    /// The key with this hint, if it is valid now. `what` names the signed document in errors.
     pub fn key(&self, what: &'static str, hint: &str, now: i64) -> Result<&TrustedKey, Refused> {
         let unknown = || Refused::UnknownKey { what, hint: hint.to_owned() };
         let key = self.policy.keys.get(hint).ok_or_else(unknown)?;

@@ -16,11 +16,13 @@ pub struct TrustedKey {
     until: Option<Timestamp>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    Signer,
-    Approver,
-    Publisher,
+flyball_core::labelled! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Role {
+        Signer => "signer",
+        Approver => "approver",
+        Publisher => "publisher",
+    }
 }
 
 impl TrustedKey {
@@ -36,7 +38,7 @@ impl TrustedKey {
                 fields.fault("name", "1 to 128 of A-Z a-z 0-9 . _ @ + - and blanks, a letter or digit first")
             );
         }
-        let (from, until) = (fields.moment("from")?, fields.moment_or_null("until")?);
+        let (from, until) = (fields.moment("from")?, fields.or_null(Fields::moment, "until")?);
         if until.as_ref().is_some_and(|until| until.unix <= from.unix) {
             return Err(fields.fault("until", "after 'from'"));
         }
@@ -93,22 +95,10 @@ impl TrustedKey {
     }
 }
 
-impl Role {
-    const ALL: [Role; 3] = [Role::Signer, Role::Approver, Role::Publisher];
-
-    pub const fn label(self) -> &'static str {
-        match self {
-            Role::Signer => "signer",
-            Role::Approver => "approver",
-            Role::Publisher => "publisher",
-        }
-    }
-}
-
 fn roles(fields: &Fields<'_>) -> Result<Vec<Role>, Refused> {
     let texts = fields.texts("roles")?;
     let mut roles = Vec::new();
-    for role in texts.iter().filter_map(|text| Role::ALL.into_iter().find(|role| role.label() == *text)) {
+    for role in texts.iter().filter_map(|text| Role::from_label(text)) {
         if !roles.contains(&role) {
             roles.push(role);
         }

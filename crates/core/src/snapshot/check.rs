@@ -171,7 +171,7 @@ impl Check {
 
     /// Reports numbers that are already in `seen`.
     fn versions<'v>(&mut self, path: &str, owner: &'v Map<String, Value>, seen: &mut HashSet<&'v str>) {
-        // A decision may do without a model: whether this one does is `decision`'s to say.
+        // A decision may have no model; the `decision` crate checks that.
         let decides = path == "versions" && owner.get("decision").is_some_and(Value::is_object);
         let least = usize::from(!decides);
         let versions = self.list(path, owner.get("versions"), least..=VERSIONS_MAX);
@@ -226,7 +226,7 @@ impl Check {
         self.batch(owner, rows_max);
     }
 
-    /// Gives the rows that one run may have, for the check of `batch`; none where they are a fault themselves.
+    /// Returns the maximum rows of a run, for the check of `batch`; none if that value is a fault.
     fn limits(&mut self, root: &Map<String, Value>) -> Option<u64> {
         let rows_by_default = Some(u64::from(Limits::default().batch_rows_max));
         let Some(limits) = root.get("limits") else { return rows_by_default };

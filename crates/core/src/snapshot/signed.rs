@@ -1,5 +1,6 @@
-//! Where a snapshot comes from, what says that a deployment may be served, and what is tried beside it.
-//! Signatures are carried here and judged elsewhere: that bundles and releases are objects is all that is known of them.
+//! A snapshot's origin, and the signatures and candidate of a deployment.
+//!
+//! Signatures are only carried here, as JSON objects; the `signing` crate verifies them.
 
 use super::Version;
 use crate::Digest;
@@ -47,9 +48,7 @@ pub struct Candidate {
     /// The candidate runs and is recorded, but does not answer callers.
     pub shadow: bool,
     /// The whole decision document, if the deployment has one.
-    #[serde(default)]
     pub decision: Option<Value>,
-    #[serde(default)]
     pub signed: Option<Signed>,
     /// Its models, in addition to the deployment's: no number is in both.
     pub versions: Vec<Version>,

@@ -44,9 +44,7 @@ struct InMemory {
     /// The directory of the index if it came from a file; else the working directory.
     #[serde(default)]
     base: PathBuf,
-    #[serde(default)]
     signature: Option<String>,
-    #[serde(default)]
     file: Option<PathBuf>,
 }
 

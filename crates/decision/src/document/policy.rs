@@ -22,12 +22,10 @@ pub struct PolicyDocument {
     #[serde(default)]
     pub adverse: Vec<String>,
     /// While set, every decision has this outcome and no model runs.
-    #[serde(default)]
     pub kill_switch: Option<KillSwitchDocument>,
     #[serde(default)]
     pub reasons: ReasonsDocument,
     /// Evaluated in the background, and never in the response.
-    #[serde(default)]
     pub shadow: Option<Box<PolicyDocument>>,
 }
 
@@ -36,9 +34,7 @@ pub struct PolicyDocument {
 #[serde(deny_unknown_fields)]
 pub struct GuardDocument {
     pub of: String,
-    #[serde(default)]
     pub min: Option<f64>,
-    #[serde(default)]
     pub max: Option<f64>,
 }
 
@@ -47,9 +43,7 @@ pub struct GuardDocument {
 pub struct RuleDocument {
     pub when: String,
     /// The outcome; none: the rule only adds its reason.
-    #[serde(default)]
     pub then: Option<String>,
-    #[serde(default)]
     pub reason: Option<String>,
     /// Higher first.
     #[serde(default)]
@@ -68,11 +62,8 @@ pub struct RuleDocument {
 pub struct BandDocument {
     pub name: String,
     /// The outcome; none: the band's name.
-    #[serde(default)]
     pub outcome: Option<String>,
-    #[serde(default)]
     pub from: Option<f64>,
-    #[serde(default)]
     pub to: Option<f64>,
 }
 

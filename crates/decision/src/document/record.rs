@@ -20,41 +20,27 @@ impl Default for RecordDocument {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Durability {
-    /// On disk shortly after the response.
-    #[default]
-    Buffered,
-    /// On disk before the response.
-    Sync,
-}
-
-impl Durability {
-    pub const fn label(self) -> &'static str {
-        match self {
-            Durability::Buffered => "buffered",
-            Durability::Sync => "sync",
-        }
+flyball_core::labelled! {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Durability {
+        /// On disk shortly after the response.
+        #[default]
+        Buffered => "buffered",
+        /// On disk before the response.
+        Sync => "sync",
     }
 }
 
-/// The handling of requests while records cannot be stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WhenUnavailable {
-    /// They get the remedy for `record_error` before anything is computed.
-    #[default]
-    FailClosed,
-    /// They are decided and counted in a gap record.
-    ServeUnlogged,
-}
-
-impl WhenUnavailable {
-    pub const fn label(self) -> &'static str {
-        match self {
-            WhenUnavailable::FailClosed => "fail_closed",
-            WhenUnavailable::ServeUnlogged => "serve_unlogged",
-        }
+flyball_core::labelled! {
+    /// The handling of requests while records cannot be stored.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum WhenUnavailable {
+        /// They get the remedy for `record_error` before anything is computed.
+        #[default]
+        FailClosed => "fail_closed",
+        /// They are decided and counted in a gap record.
+        ServeUnlogged => "serve_unlogged",
     }
 }

@@ -42,9 +42,7 @@ pub enum TransformDocument {
     },
     Clip {
         of: Vec<String>,
-        #[serde(default)]
         min: Option<f64>,
-        #[serde(default)]
         max: Option<f64>,
     },
     /// How many edges are at or below x, as `numpy.digitize` counts.
@@ -96,31 +94,18 @@ pub enum CastTo {
     Text,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DatePart {
-    Year,
-    Month,
-    Day,
-    Hour,
-    Minute,
-    /// Monday is 0.
-    Weekday,
-    /// 1 on Saturday and Sunday.
-    Weekend,
-}
-
-impl DatePart {
-    /// The suffix after the column's name and a dot.
-    pub const fn label(self) -> &'static str {
-        match self {
-            DatePart::Year => "year",
-            DatePart::Month => "month",
-            DatePart::Day => "day",
-            DatePart::Hour => "hour",
-            DatePart::Minute => "minute",
-            DatePart::Weekday => "weekday",
-            DatePart::Weekend => "weekend",
-        }
+flyball_core::labelled! {
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum DatePart {
+        Year => "year",
+        Month => "month",
+        Day => "day",
+        Hour => "hour",
+        Minute => "minute",
+        /// Monday is 0.
+        Weekday => "weekday",
+        /// 1 on Saturday and Sunday.
+        Weekend => "weekend",
     }
 }

@@ -108,14 +108,14 @@ impl Expr {
     pub fn value(&self, rows: &Rows, row: usize) -> Computed<'_> {
         let at = EvalContext { rows, row, score: None };
         let computed = match &self.typed {
-            Typed::Bool(of) => of.told(&at).map(Computed::Bool),
-            Typed::Int(of) => of.told(&at).map(Computed::Int),
-            Typed::Float(of) => of.told(&at).map(Computed::Float),
-            Typed::Text(of) => of.told(&at).map(|said| match said {
+            Typed::Bool(of) => of.eval(&at).map(Computed::Bool),
+            Typed::Int(of) => of.eval(&at).map(Computed::Int),
+            Typed::Float(of) => of.eval(&at).map(Computed::Float),
+            Typed::Text(of) => of.eval(&at).map(|said| match said {
                 TextValue::Kept(text) => Computed::Text(text),
                 TextValue::Literal(text) => Computed::Literal(text),
             }),
-            Typed::Time(of) => of.told(&at).map(Computed::Time),
+            Typed::Time(of) => of.eval(&at).map(Computed::Time),
         };
         computed.unwrap_or(Computed::Missing)
     }
@@ -123,7 +123,7 @@ impl Expr {
     /// Whether a condition is true; none: undefined.
     pub fn holds(&self, rows: &Rows, row: usize, score: Option<f64>) -> Option<bool> {
         match &self.typed {
-            Typed::Bool(of) => of.told(&EvalContext { rows, row, score }),
+            Typed::Bool(of) => of.eval(&EvalContext { rows, row, score }),
             _ => None,
         }
     }

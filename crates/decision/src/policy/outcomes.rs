@@ -60,8 +60,9 @@ impl Outcomes {
 
     /// `pass, review, reject (adverse)`.
     pub(super) fn line(&self) -> String {
-        let told = self.names.iter().zip(&self.adverse);
-        let told = told.map(|(name, adverse)| format!("{name}{}", if *adverse { " (adverse)" } else { "" }));
-        told.collect::<Vec<_>>().join(", ")
+        let outcomes = self.names.iter().zip(&self.adverse);
+        let named =
+            outcomes.map(|(name, adverse)| format!("{name}{}", if *adverse { " (adverse)" } else { "" }));
+        named.collect::<Vec<_>>().join(", ")
     }
 }

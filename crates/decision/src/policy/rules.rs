@@ -82,19 +82,19 @@ impl Rules {
     }
 
     /// Evaluates them in order until a final one fires.
-    pub(super) fn ask(&self, rows: &Rows, row: usize, score: Option<f64>) -> RulesResult {
-        let mut said = RulesResult { fired: Fired::new(), outcome: None, is_final: false };
+    pub(super) fn evaluate(&self, rows: &Rows, row: usize, score: Option<f64>) -> RulesResult {
+        let mut ruled = RulesResult { fired: Fired::new(), outcome: None, is_final: false };
         for rule in &self.rules {
             if !rule.when.holds(rows, row, score).unwrap_or(rule.missing) {
                 continue;
             }
-            said.fired.push(rule.place);
+            ruled.fired.push(rule.place);
             if rule.is_final {
-                return RulesResult { outcome: rule.then, is_final: true, ..said };
+                return RulesResult { outcome: rule.then, is_final: true, ..ruled };
             }
-            said.outcome = said.outcome.max(rule.then);
+            ruled.outcome = ruled.outcome.max(rule.then);
         }
-        said
+        ruled
     }
 
     pub(super) fn reason(&self, place: u16) -> Option<&Reason> {

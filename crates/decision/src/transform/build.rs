@@ -87,16 +87,21 @@ impl<'f> Build<'f> {
 
     /// Adds the initial column of a field or feature. Slots come in order.
     pub(super) fn load(&mut self, slot: usize, field: &Field) {
-        let register = match field.kind {
-            Kind::Bool | Kind::Int | Kind::Float => self.new_number(1),
-            Kind::Text | Kind::Category => self.new_text(),
-            Kind::Time => self.new_time(),
+        let (register, step) = match field.kind {
+            Kind::Bool | Kind::Int | Kind::Float => {
+                let into = self.new_number(1);
+                (Register::Number(into), Step::Number { slot, into })
+            }
+            Kind::Text | Kind::Category => {
+                let into = self.new_text();
+                (Register::Text(into), Step::Text { slot, into })
+            }
+            Kind::Time => {
+                let into = self.new_time();
+                (Register::Time(into), Step::Time { slot, into })
+            }
         };
-        self.steps.push(match register {
-            Register::Number(into) => Step::Number { slot, into },
-            Register::Text(into) => Step::Text { slot, into },
-            Register::Time(into) => Step::Time { slot, into },
-        });
+        self.push(step);
         self.categories.push(Arc::clone(&field.values));
         let longest = field.values.iter().map(String::len).max();
         let column = Column {
@@ -110,19 +115,20 @@ impl<'f> Build<'f> {
         self.columns.insert(field.name.to_string(), column);
     }
 
-    pub(super) fn new_number(&mut self, count: usize) -> Register {
+    /// Reserves this many number columns and returns the first.
+    pub(super) fn new_number(&mut self, count: usize) -> usize {
         self.sizes[0] += count;
-        Register::Number(self.sizes[0] - count)
+        self.sizes[0] - count
     }
 
-    pub(super) fn new_text(&mut self) -> Register {
+    pub(super) fn new_text(&mut self) -> usize {
         self.sizes[1] += 1;
-        Register::Text(self.sizes[1] - 1)
+        self.sizes[1] - 1
     }
 
-    fn new_time(&mut self) -> Register {
+    fn new_time(&mut self) -> usize {
         self.sizes[2] += 1;
-        Register::Time(self.sizes[2] - 1)
+        self.sizes[2] - 1
     }
 
     /// The columns `of` a transform with their indexes; unknown ones are faults.
@@ -186,35 +192,27 @@ impl<'f> Build<'f> {
 
     /// A number column computed by `map`, without a name yet.
     pub(super) fn map(&mut self, of: usize, map: Map) -> Register {
-        let register = self.new_number(1);
-        if let Register::Number(into) = register {
-            self.push(Step::Map { of, into, map });
-        }
-        register
+        let into = self.new_number(1);
+        self.push(Step::Map { of, into, map });
+        Register::Number(into)
     }
 
     pub(super) fn read(&mut self, of: usize, read: TextToNumber) -> Register {
-        let register = self.new_number(1);
-        if let Register::Number(into) = register {
-            self.push(Step::TextToNumber { of, into, read });
-        }
-        register
+        let into = self.new_number(1);
+        self.push(Step::TextToNumber { of, into, read });
+        Register::Number(into)
     }
 
-    pub(super) fn tell(&mut self, of: usize, tell: TimeToNumber) -> Register {
-        let register = self.new_number(1);
-        if let Register::Number(into) = register {
-            self.push(Step::TimeToNumber { of, into, tell });
-        }
-        register
+    pub(super) fn read_time(&mut self, of: usize, read: TimeToNumber) -> Register {
+        let into = self.new_number(1);
+        self.push(Step::TimeToNumber { of, into, read });
+        Register::Number(into)
     }
 
     pub(super) fn impute_time(&mut self, of: usize, nanos: i64) -> Register {
-        let register = self.new_time();
-        if let Register::Time(into) = register {
-            self.push(Step::ImputeTime { of, into, nanos });
-        }
-        register
+        let into = self.new_time();
+        self.push(Step::ImputeTime { of, into, nanos });
+        Register::Time(into)
     }
 
     /// Replaces the column of that name.

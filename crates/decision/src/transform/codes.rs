@@ -15,7 +15,7 @@ pub(super) fn one_hot(path: &str, of: &[String], values: &[Vec<String>], build: 
             continue;
         }
         let list = &values[place];
-        let Register::Number(into) = build.new_number(list.len()) else { continue };
+        let into = build.new_number(list.len());
         let places = list.iter().enumerate().map(|(place, value)| (value.as_str().into(), place as u32));
         let places = Coding::new(places.collect(), &build.category(&column));
         build.push(Step::OneHot { of: text, into, count: list.len(), places });

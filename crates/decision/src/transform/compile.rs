@@ -5,7 +5,7 @@ use super::map::Map;
 use super::step::{Step, TextToNumber, TimeToNumber};
 use super::{codes, numbers};
 use crate::document::{CastTo, DatePart, TransformDocument as T};
-use crate::field::{Constant, Field, scalar};
+use crate::field::{Constant, Field};
 use crate::value::{Kind, Value};
 use flyball_core::Scalar;
 use serde_json::Value as Json;
@@ -64,7 +64,7 @@ fn imputed(
     indicator: bool,
     build: &mut Build<'_>,
 ) -> Option<(Column, Option<Register>)> {
-    Some(match (column.register, scalar(value)) {
+    Some(match (column.register, Scalar::from(value)) {
         (Register::Number(of), value @ (Scalar::Bool(_) | Scalar::Int(_) | Scalar::Float(_))) => {
             let number = match value {
                 Scalar::Bool(value) => f64::from(u8::from(value)),
@@ -79,18 +79,16 @@ fn imputed(
         }
         (Register::Text(of), Scalar::Text(text)) => {
             let missing = indicator.then(|| build.read(of, TextToNumber::Missing));
-            let (register, constant) = (build.new_text(), build.constant(text));
-            if let Register::Text(into) = register {
-                build.push(Step::ImputeText { of, into, constant });
-            }
-            let bytes_max = column.bytes_max.max(text.len());
+            let (into, constant) = (build.new_text(), build.constant(text));
+            build.push(Step::ImputeText { of, into, constant });
+            let (register, bytes_max) = (Register::Text(into), column.bytes_max.max(text.len()));
             (Column { register, bytes_max, ..column.clone() }, missing)
         }
         (Register::Time(of), value) => {
             let Constant::Plain(Value::Time(nanos)) = Field::plain(Kind::Time).constant(value)? else {
                 return None;
             };
-            let missing = indicator.then(|| build.tell(of, TimeToNumber::Missing));
+            let missing = indicator.then(|| build.read_time(of, TimeToNumber::Missing));
             (Column { register: build.impute_time(of, nanos), ..column.clone() }, missing)
         }
         _ => return None,
@@ -113,8 +111,8 @@ fn cast(path: &str, of: &[String], to: CastTo, build: &mut Build<'_>) {
                 Some(truncated(read, to, build))
             }
             (Register::Time(of), CastTo::Float | CastTo::Int) => {
-                let told = Column { register: build.tell(of, TimeToNumber::Seconds), ..column.clone() };
-                Some(truncated(told, to, build))
+                let read = Column { register: build.read_time(of, TimeToNumber::Seconds), ..column.clone() };
+                Some(truncated(read, to, build))
             }
             _ => None,
         };
@@ -142,11 +140,9 @@ fn truncated(column: Column, to: CastTo, build: &mut Build<'_>) -> Column {
 
 fn printed(path: &str, of: usize, column: &Column, build: &mut Build<'_>) -> Option<Column> {
     build.room_for_text(path, PRINTED_BYTES_MAX);
-    let register = build.new_text();
-    if let Register::Text(into) = register {
-        build.push(Step::Print { of, into });
-    }
-    Some(Column { register, bytes_max: PRINTED_BYTES_MAX, ..column.clone() })
+    let into = build.new_text();
+    build.push(Step::Print { of, into });
+    Some(Column { register: Register::Text(into), bytes_max: PRINTED_BYTES_MAX, ..column.clone() })
 }
 
 fn cross(path: &str, of: &[String], into: &str, build: &mut Build<'_>) {
@@ -162,16 +158,14 @@ fn cross(path: &str, of: &[String], into: &str, build: &mut Build<'_>) {
     let texts: Vec<_> = columns.iter().filter_map(|(_, _, column)| text_of(column)).collect();
     let bytes_max = columns.iter().map(|(_, _, column)| column.bytes_max.saturating_add(1)).sum();
     let (register, step) = if numbers.len() == columns.len() {
-        let register = build.new_number(1);
-        let Register::Number(into) = register else { return };
-        (register, Step::Product { of: numbers.into(), into })
+        let into = build.new_number(1);
+        (Register::Number(into), Step::Product { of: numbers.into(), into })
     } else if texts.len() == columns.len() {
         if !build.room_for_text(path, bytes_max) {
             return;
         }
-        let register = build.new_text();
-        let Register::Text(into) = register else { return };
-        (register, Step::Join { of: texts.into(), into })
+        let into = build.new_text();
+        (Register::Text(into), Step::Join { of: texts.into(), into })
     } else {
         build.faults.add(format!("{path}.of"), of.to_vec(), "columns of numbers only, or of texts only");
         return;
@@ -214,7 +208,7 @@ fn date_parts(path: &str, of: &[String], parts: &[DatePart], build: &mut Build<'
         }
         build.remove(&name);
         for part in parts {
-            let register = build.tell(time, TimeToNumber::Part(*part));
+            let register = build.read_time(time, TimeToNumber::Part(*part));
             let made = Column { register, whole: true, ..column.clone() };
             build.add(path, format!("{name}.{}", part.label()), made);
         }
@@ -225,22 +219,9 @@ fn date_parts(path: &str, of: &[String], parts: &[DatePart], build: &mut Build<'
 pub(super) fn described(document: &T) -> String {
     /// Maximum columns named.
     const NAMED: usize = 8;
-    let (op, of) = match document {
-        T::Impute { of, .. } => ("impute", of),
-        T::Cast { of, .. } => ("cast", of),
-        T::Scale { of, .. } => ("scale", of),
-        T::Standardize { of, .. } => ("standardize", of),
-        T::Log { of } => ("log", of),
-        T::Log1p { of } => ("log1p", of),
-        T::Clip { of, .. } => ("clip", of),
-        T::Bucket { of, .. } => ("bucket", of),
-        T::OneHot { of, .. } => ("one_hot", of),
-        T::Ordinal { of, .. } => ("ordinal", of),
-        T::Hash { of, .. } => ("hash", of),
-        T::Encode { of, .. } => ("encode", of),
-        T::Cross { of, .. } => ("cross", of),
-        T::DateParts { of, .. } => ("date_parts", of),
-    };
+    let written = serde_json::to_value(document).unwrap_or_default();
+    let op = written["op"].as_str().unwrap_or_default();
+    let of: Vec<_> = written["of"].as_array().into_iter().flatten().filter_map(Json::as_str).collect();
     let more = if of.len() > NAMED { format!(" and {} more", of.len() - NAMED) } else { String::new() };
     let into = if let T::Cross { into, .. } = document { format!(" into {into}") } else { String::new() };
     format!("{op} {}{more}{into}", of[..of.len().min(NAMED)].join(", "))

@@ -70,7 +70,7 @@ pub(super) enum Step {
     TimeToNumber {
         of: usize,
         into: usize,
-        tell: TimeToNumber,
+        read: TimeToNumber,
     },
 }
 
@@ -189,9 +189,9 @@ impl Step {
                     frame.times_mut(*into)[row] = frame.times(*of)[row].or(Some(*nanos));
                 }
             }
-            Step::TimeToNumber { of, into, tell } => {
+            Step::TimeToNumber { of, into, read } => {
                 for row in 0..which.len() {
-                    let number = tell.number(frame.times(*of)[row]);
+                    let number = read.number(frame.times(*of)[row]);
                     frame.numbers_mut(*into)[row] = number;
                 }
             }

@@ -4,7 +4,7 @@
 //! is rejected.
 
 use crate::store::{beside, key_path, table};
-use crate::tokens::Tokens;
+use crate::tokens::{Tokens, sync_folder_of};
 use flyball_core::private_file;
 use redb::{Database, ReadOnlyDatabase, ReadableDatabase, ReadableTable, TableHandle, WriteTransaction};
 use std::fs::{File, TryLockError};
@@ -24,7 +24,7 @@ pub(crate) struct StoreWriter {
 
 impl StoreWriter {
     pub(crate) fn begin(path: &Path, set: &str) -> Result<StoreWriter, String> {
-        let told =
+        let failed =
             |what: &str, error: &dyn std::fmt::Display| format!("cannot {what} {}: {error}", path.display());
         let lock = lock(path)?;
         let key = key_path(path);
@@ -40,7 +40,7 @@ impl StoreWriter {
         // A leftover of a killed push.
         let _ = std::fs::remove_file(&draft);
         if path.exists() {
-            std::fs::copy(path, &draft).map_err(|error| told("copy", &error))?;
+            std::fs::copy(path, &draft).map_err(|error| failed("copy", &error))?;
         }
         let database = private_database(&draft)?;
         let begun = || -> Result<WriteTransaction, redb::Error> {
@@ -49,7 +49,7 @@ impl StoreWriter {
             transaction.open_table(table(set))?;
             Ok(transaction)
         };
-        let transaction = begun().map_err(|error| told("write", &error))?;
+        let transaction = begun().map_err(|error| failed("write", &error))?;
         let (set, path) = (set.to_owned(), path.to_owned());
         Ok(StoreWriter {
             set,
@@ -93,27 +93,26 @@ impl StoreWriter {
 }
 
 fn lock(path: &Path) -> Result<File, String> {
-    let told = |error: &dyn std::fmt::Display| format!("cannot lock {}: {error}", path.display());
-    let lock = private_file(&beside(path, ".lock")).map_err(|error| told(&error))?;
+    let failed = |error: &dyn std::fmt::Display| format!("cannot lock {}: {error}", path.display());
+    let lock = private_file(&beside(path, ".lock")).map_err(|error| failed(&error))?;
     match lock.try_lock() {
         Ok(()) => Ok(lock),
         Err(TryLockError::WouldBlock) => {
             Err(format!("another push is writing {}; wait until it is done", path.display()))
         }
-        Err(TryLockError::Error(error)) => Err(told(&error)),
+        Err(TryLockError::Error(error)) => Err(failed(&error)),
     }
 }
 
 fn private_database(path: &Path) -> Result<Database, String> {
-    let told = |error: &dyn std::fmt::Display| format!("cannot open {}: {error}", path.display());
-    let file = private_file(path).map_err(|error| told(&error))?;
-    Database::builder().create_file(file).map_err(|error| told(&error))
+    let failed = |error: &dyn std::fmt::Display| format!("cannot open {}: {error}", path.display());
+    let file = private_file(path).map_err(|error| failed(&error))?;
+    Database::builder().create_file(file).map_err(|error| failed(&error))
 }
 
 fn into_place(draft: &Path, path: &Path) -> std::io::Result<()> {
     std::fs::rename(draft, path)?;
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    sync_folder_of(path)
 }
 
 /// Removes keys from all sets of a store; returns how many records it had.

@@ -51,15 +51,15 @@ impl WindowStore {
             ));
         }
         let tokens = Arc::new(Tokens::kept(&key)?);
-        let told = |error: &dyn std::fmt::Display| {
+        let failed = |error: &dyn std::fmt::Display| {
             format!(
                 "cannot open the windows in {}: {error}; each server needs its own directory",
                 path.display()
             )
         };
-        let file = private_file(&path).map_err(|error| told(&error))?;
+        let file = private_file(&path).map_err(|error| failed(&error))?;
         let database = Database::builder().set_cache_size(CACHE_BYTES).create_file(file);
-        let database = database.map_err(|error| told(&error))?;
+        let database = database.map_err(|error| failed(&error))?;
         forget(&database, wall_ms)
             .map_err(|error| format!("cannot clean up the windows in {}: {error}", path.display()))?;
         let database = Arc::new(database);

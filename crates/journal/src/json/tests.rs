@@ -58,7 +58,7 @@ fn a_record_is_shown_with_names_for_what_stands_in_arrays() {
 fn what_is_personal_is_merged_once_opened_and_else_said_to_be_sealed_or_erased() {
     let folder = tempfile::tempdir().unwrap();
     let place = KekSource::File(folder.path().join("kek"));
-    let keys = Keys::open(folder.path(), &place, true).unwrap();
+    let keys = Keys::open(folder.path(), &place).unwrap();
     let personal = cbor(|map| {
         map.map(2)?.str("input")?.map(1)?.str("name")?.str("Ada")?;
         map.str("features")?.map(1)?.str("ratio")?.array(3)?.f64(0.5)?.str("computed")?.null().map(drop)

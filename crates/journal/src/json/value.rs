@@ -1,5 +1,6 @@
 //! Renders any CBOR value of a record as JSON.
 
+use crate::note::hex;
 use minicbor::Decoder;
 use minicbor::data::{Tag, Type};
 use minicbor::decode::Error;
@@ -55,7 +56,7 @@ fn nested(decoder: &mut Decoder<'_>, depth: usize) -> Result<Value, Error> {
         Type::F32 => float(f64::from(decoder.f32()?)),
         Type::F64 => float(decoder.f64()?),
         Type::String => json!(decoder.str()?),
-        Type::Bytes => json!(decoder.bytes()?.iter().map(|byte| format!("{byte:02x}")).collect::<String>()),
+        Type::Bytes => json!(hex(decoder.bytes()?)),
         Type::Array => values(decoder, |decoder| nested(decoder, depth))?,
         Type::Map => {
             let mut object = Map::new();

@@ -3,10 +3,11 @@
 //! The key is 64 hexadecimal digits in each of them.
 
 use super::KeyError;
+use crate::disk::{RealDisk, write_whole};
 use std::fmt;
-use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::fs::{File, Metadata};
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::str::FromStr;
@@ -93,13 +94,7 @@ fn make(path: &Path) -> io::Result<()> {
     let mut text = Zeroizing::new(String::with_capacity(65));
     key.iter().for_each(|byte| text.push_str(&format!("{byte:02x}")));
     text.push('\n');
-    let unfinished = path.with_extension("new");
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    std::fs::rename(&unfinished, path)?;
-    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    write_whole(&RealDisk, path, text.as_bytes())
 }
 
 fn of_file(path: &Path) -> Result<Zeroizing<String>, String> {

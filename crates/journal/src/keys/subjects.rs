@@ -9,10 +9,10 @@
 use super::KeyError;
 use crate::Hash;
 use crate::disk::Disk;
+use crate::frames::Source;
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -110,33 +110,6 @@ impl Packed {
     }
 }
 
-/// The only access to the file.
-struct Entries {
-    disk: Arc<dyn Disk>,
-    file: File,
-}
-
-impl Entries {
-    fn read_at(&self, place: u32, bytes: &mut [u8]) -> io::Result<usize> {
-        let mut read = 0;
-        while read < bytes.len() {
-            match self.file.read_at(&mut bytes[read..], offset(place) + read as u64)? {
-                0 => break,
-                more => read += more,
-            }
-        }
-        Ok(read)
-    }
-
-    fn write_at(&self, place: u32, bytes: &[u8]) -> io::Result<()> {
-        self.disk.write_all_at(&self.file, bytes, offset(place))
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.disk.fdatasync(&self.file)
-    }
-}
-
 fn offset(place: u32) -> u64 {
     u64::from(place) * ENTRY_BYTES as u64
 }
@@ -144,7 +117,8 @@ fn offset(place: u32) -> u64 {
 pub(super) struct Subjects {
     pub(super) path: PathBuf,
     pub(super) writes: bool,
-    entries: Entries,
+    disk: Arc<dyn Disk>,
+    file: File,
     /// By the first half of the token. Reading an entry compares the whole token.
     index: HashMap<[u8; 16], Packed>,
     /// Entries that are indexed or wait to be written.
@@ -161,16 +135,17 @@ impl Subjects {
     pub(super) fn open(disk: Arc<dyn Disk>, path: &Path, writes: bool) -> Result<Subjects, KeyError> {
         let io_error = |cause| KeyError::Io { path: path.to_owned(), cause };
         let file = if writes { disk.open(path) } else { File::open(path) };
-        let entries = Entries { disk, file: file.map_err(io_error)? };
+        let file = file.map_err(io_error)?;
         if writes {
-            cut_torn_tail(&entries).map_err(io_error)?;
+            cut_torn_tail(&*disk, &file).map_err(io_error)?;
             // A new file's name must be on disk before its contents count as durable.
-            path.parent().map_or(Ok(()), |folder| entries.disk.sync_dir(folder)).map_err(io_error)?;
+            path.parent().map_or(Ok(()), |folder| disk.sync_dir(folder)).map_err(io_error)?;
         }
         Ok(Subjects {
             path: path.to_owned(),
             writes,
-            entries,
+            disk,
+            file,
             index: HashMap::new(),
             end: 0,
             waiting: BTreeMap::new(),
@@ -181,11 +156,11 @@ impl Subjects {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.end == 0 && self.entries.file.metadata().is_ok_and(|facts| facts.len() == 0)
+        self.end == 0 && self.file.metadata().is_ok_and(|facts| facts.len() == 0)
     }
 
     pub(super) fn in_place(&self) -> bool {
-        crate::writer::folder_check::is_at(&self.entries.file, &self.path)
+        crate::writer::folder_check::is_at(&self.file, &self.path)
     }
 
     pub(super) fn first(&self) -> Result<KeyEntry, KeyError> {
@@ -197,7 +172,7 @@ impl Subjects {
         let mut bytes = [0; ENTRY_BYTES];
         match self.waiting.get(&place) {
             Some(waiting) => bytes = *waiting,
-            None => _ = self.entries.read_at(place, &mut bytes).map_err(|cause| self.io(cause))?,
+            None => _ = self.file.read_at(offset(place), &mut bytes).map_err(|cause| self.io(cause))?,
         }
         Ok(KeyEntry::decode(&bytes))
     }
@@ -205,35 +180,16 @@ impl Subjects {
     /// Reads entries added since. Returns whether there were any.
     pub(super) fn refresh(&mut self) -> Result<bool, KeyError> {
         let before = self.end;
-        let mut chunk = vec![0; CHUNK_ENTRIES * ENTRY_BYTES];
-        loop {
-            let read = self.entries.read_at(self.end, &mut chunk).map_err(|cause| self.io(cause))?;
-            for bytes in chunk[..read].as_chunks::<ENTRY_BYTES>().0 {
-                match KeyEntry::decode(bytes) {
-                    Some(entry) => self.note(&entry, self.end),
-                    None => self.damaged += 1,
-                }
-                self.end += 1;
+        let Subjects { file, index, end, damaged, .. } = self;
+        let read = each_entry(file, before, |bytes| {
+            match KeyEntry::decode(bytes) {
+                Some(entry) => note(index, &entry, *end),
+                None => *damaged += 1,
             }
-            if read < chunk.len() {
-                break;
-            }
-        }
+            *end += 1;
+        });
+        read.map_err(|cause| self.io(cause))?;
         Ok(self.end > before)
-    }
-
-    fn note(&mut self, entry: &KeyEntry, place: u32) {
-        let half = half(&entry.token);
-        let erased = match self.index.get(&half).map(|packed| packed.state()) {
-            Some(State::Known { erased_once, .. }) => erased_once,
-            _ => false,
-        };
-        let packed = match entry.stored {
-            Stored::Live => Packed::new(Some(place), erased),
-            Stored::Erased => Packed::new(None, true),
-            Stored::Check => return,
-        };
-        self.index.insert(half, packed);
     }
 
     pub(super) fn state(&self, token: &Hash) -> State {
@@ -246,7 +202,7 @@ impl Subjects {
         let entry = self.entry(place)?.filter(|entry| entry.token == *token);
         // The writer may erase while a reader is open.
         if let Some(entry) = entry.as_ref().filter(|entry| entry.stored == Stored::Erased) {
-            self.note(entry, place);
+            note(&mut self.index, entry, place);
         }
         Ok(entry.filter(|entry| entry.stored == Stored::Live))
     }
@@ -258,7 +214,7 @@ impl Subjects {
         if self.end >= ENTRIES_MAX {
             return Err(KeyError::TooMany(ENTRIES_MAX));
         }
-        self.note(&entry, self.end);
+        note(&mut self.index, &entry, self.end);
         self.waiting.insert(self.end, entry.encode());
         (self.end, self.flushed) = (self.end + 1, false);
         Ok(())
@@ -275,7 +231,7 @@ impl Subjects {
         let first = self.waiting.keys().next().map_or(self.end, |place| self.end.min(*place));
         let room = self.end.saturating_add(entries + entries / 8);
         let bytes = offset(room) - offset(first);
-        let made = self.entries.disk.allocate(&self.entries.file, offset(first), bytes);
+        let made = self.disk.allocate(&self.file, offset(first), bytes);
         made.map_err(|cause| self.io(cause))?;
         self.room = room;
         Ok(())
@@ -290,7 +246,7 @@ impl Subjects {
         let Some(entry) = self.live(token)? else { return Ok(false) };
         let erased =
             KeyEntry { stored: Stored::Erased, nonce: [0; 12], wrapped: [0; WRAPPED_BYTES], ..entry };
-        self.note(&erased, place);
+        note(&mut self.index, &erased, place);
         self.waiting.insert(place, erased.encode());
         self.flushed = false;
         Ok(true)
@@ -305,7 +261,7 @@ impl Subjects {
         for (&place, bytes) in &self.waiting {
             let next = run.0 as usize + run.1.len() / ENTRY_BYTES;
             if next != place as usize && !run.1.is_empty() {
-                self.entries.write_at(run.0, &run.1).map_err(|cause| self.io(cause))?;
+                self.write(&run)?;
                 run.1.clear();
             }
             if run.1.is_empty() {
@@ -313,7 +269,7 @@ impl Subjects {
             }
             run.1.extend_from_slice(bytes);
         }
-        self.entries.write_at(run.0, &run.1).map_err(|cause| self.io(cause))?;
+        self.write(&run)?;
         self.flushed = true;
         Ok(())
     }
@@ -323,7 +279,7 @@ impl Subjects {
             return Ok(());
         }
         self.flush()?;
-        if let Err(cause) = self.entries.sync() {
+        if let Err(cause) = self.disk.fdatasync(&self.file) {
             // The system may have dropped pages that it could not write, so write all of them again.
             self.flushed = false;
             return Err(self.io(cause));
@@ -332,9 +288,28 @@ impl Subjects {
         Ok(())
     }
 
+    fn write(&self, (place, bytes): &(u32, Vec<u8>)) -> Result<(), KeyError> {
+        self.disk.write_all_at(&self.file, bytes, offset(*place)).map_err(|cause| self.io(cause))
+    }
+
     fn io(&self, cause: io::Error) -> KeyError {
         KeyError::Io { path: self.path.clone(), cause }
     }
+}
+
+/// Updates a subject's state by one of its entries.
+fn note(index: &mut HashMap<[u8; 16], Packed>, entry: &KeyEntry, place: u32) {
+    let half = half(&entry.token);
+    let erased = match index.get(&half).map(|packed| packed.state()) {
+        Some(State::Known { erased_once, .. }) => erased_once,
+        _ => false,
+    };
+    let packed = match entry.stored {
+        Stored::Live => Packed::new(Some(place), erased),
+        Stored::Erased => Packed::new(None, true),
+        Stored::Check => return,
+    };
+    index.insert(half, packed);
 }
 
 fn half(token: &Hash) -> [u8; 16] {
@@ -343,37 +318,36 @@ fn half(token: &Hash) -> [u8; 16] {
 
 /// Visits each entry of a journal's file in order; returns how many are damaged. Needs no key.
 pub(crate) fn walk(folder: &Path, mut visit: impl FnMut(Stored, i64, &Hash)) -> io::Result<u64> {
-    let mut file = File::open(path(folder))?;
-    let (mut chunk, mut damaged) = (vec![0; CHUNK_ENTRIES * ENTRY_BYTES], 0);
+    let mut damaged = 0;
+    each_entry(&File::open(path(folder))?, 0, |bytes| match KeyEntry::decode(bytes) {
+        Some(entry) => visit(entry.stored, entry.created_unix_ms, &entry.token),
+        // Preallocated space.
+        None if bytes.iter().all(|byte| *byte == 0) => {}
+        None => damaged += 1,
+    })?;
+    Ok(damaged)
+}
+
+/// Visits the bytes of each whole entry from an index on.
+fn each_entry(file: &File, first: u32, mut visit: impl FnMut(&[u8; ENTRY_BYTES])) -> io::Result<()> {
+    let (mut chunk, mut at) = (vec![0; CHUNK_ENTRIES * ENTRY_BYTES], offset(first));
     loop {
-        let mut read = 0;
-        while read < chunk.len() {
-            match file.read(&mut chunk[read..])? {
-                0 => break,
-                more => read += more,
-            }
-        }
-        for bytes in chunk[..read].as_chunks::<ENTRY_BYTES>().0 {
-            match KeyEntry::decode(bytes) {
-                Some(entry) => visit(entry.stored, entry.created_unix_ms, &entry.token),
-                // Preallocated space.
-                None if bytes.iter().all(|byte| *byte == 0) => {}
-                None => damaged += 1,
-            }
-        }
+        let read = file.read_at(at, &mut chunk)?;
+        chunk[..read].as_chunks::<ENTRY_BYTES>().0.iter().for_each(&mut visit);
         if read < chunk.len() {
-            return Ok(damaged);
+            return Ok(());
         }
+        at += read as u64;
     }
 }
 
 /// Truncates what a crash left: part of an entry, or preallocated space.
-fn cut_torn_tail(entries: &Entries) -> io::Result<()> {
-    let length = entries.file.metadata()?.len();
+fn cut_torn_tail(disk: &dyn Disk, file: &File) -> io::Result<()> {
+    let length = file.metadata()?.len();
     let mut whole = length / ENTRY_BYTES as u64;
     while let Some(last) = whole.checked_sub(1) {
         let mut bytes = [0; ENTRY_BYTES];
-        entries.read_at(u32::try_from(last).map_err(io::Error::other)?, &mut bytes)?;
+        file.read_at(offset(u32::try_from(last).map_err(io::Error::other)?), &mut bytes)?;
         if bytes.iter().any(|byte| *byte != 0) {
             break;
         }
@@ -381,8 +355,8 @@ fn cut_torn_tail(entries: &Entries) -> io::Result<()> {
     }
     let end = whole * ENTRY_BYTES as u64;
     if end < length {
-        entries.disk.truncate(&entries.file, end)?;
-        entries.sync()?;
+        disk.truncate(file, end)?;
+        disk.fdatasync(file)?;
     }
     Ok(())
 }

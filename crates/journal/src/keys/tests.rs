@@ -13,7 +13,7 @@ fn id(number: u128) -> DecisionId {
 }
 
 fn opened(folder: &Path) -> Keys {
-    Keys::open(folder, &KekSource::own(folder), true).unwrap()
+    Keys::open(folder, &KekSource::own(folder)).unwrap()
 }
 
 fn sealed(keys: &Keys, subject: &[u8], id: DecisionId, personal: &[u8]) -> (Hash, Vec<u8>) {
@@ -122,7 +122,7 @@ fn another_key_encryption_key_is_found_out_before_anything_is_sealed_under_it() 
     let folder = tempfile::tempdir().unwrap();
     drop(opened(folder.path()));
     fs::write(folder.path().join("kek"), "00".repeat(32)).unwrap();
-    let refused = Keys::open(folder.path(), &KekSource::own(folder.path()), true).unwrap_err();
+    let refused = Keys::open(folder.path(), &KekSource::own(folder.path())).unwrap_err();
     assert!(matches!(refused, KeyError::OtherKek { .. }), "{refused}");
 }
 
@@ -131,7 +131,7 @@ fn a_lost_key_encryption_key_is_not_replaced_by_a_new_one() {
     let folder = tempfile::tempdir().unwrap();
     drop(opened(folder.path()));
     fs::remove_file(folder.path().join("kek")).unwrap();
-    let refused = Keys::open(folder.path(), &KekSource::own(folder.path()), true).unwrap_err();
+    let refused = Keys::open(folder.path(), &KekSource::own(folder.path())).unwrap_err();
     assert!(matches!(refused, KeyError::NoKek { .. }), "{refused}");
     assert!(!folder.path().join("kek").exists());
 }
@@ -191,7 +191,7 @@ fn a_key_that_others_can_read_is_refused_and_the_folders_own_is_made_for_its_own
     let kek = folder.path().join("kek");
     assert_eq!(fs::metadata(&kek).unwrap().permissions().mode() & 0o777, 0o600);
     fs::set_permissions(&kek, fs::Permissions::from_mode(0o644)).unwrap();
-    let refused = Keys::open(folder.path(), &KekSource::own(folder.path()), true).unwrap_err();
+    let refused = Keys::open(folder.path(), &KekSource::own(folder.path())).unwrap_err();
     assert!(refused.to_string().contains("chmod 600"), "{refused}");
 }
 

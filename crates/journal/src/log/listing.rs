@@ -1,15 +1,16 @@
 //! The contents of a journal's directory: segments, retired segments, durable end.
 
 use super::{LogError, frames_at};
+use crate::disk::found;
 use crate::folder::{segment_numbers, segment_path};
 use crate::format::{FormatError, HEADER_BYTES, Hash, Header, StartReason};
 use crate::frames::Source;
 use crate::note::unhex;
 use crate::segment_scan::scan;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 /// Maximum size of `node.json` and of a line in the list of retired segments.
@@ -24,7 +25,7 @@ pub struct Durable {
 }
 
 /// A segment as described by its own header and the next one's.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SegmentFacts {
     pub segment: u64,
     pub first_seq: u64,
@@ -41,15 +42,15 @@ pub struct SegmentFacts {
 }
 
 /// A segment that compaction removed, as listed in `state/retired.json`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Retired {
     pub segment: u64,
     pub first_seq: u64,
     pub frames: u64,
     pub root: Hash,
     pub last: Hash,
-    /// Its records were deleted; otherwise they are in Parquet.
-    pub gone: bool,
+    /// When its records were deleted. None: they are in Parquet.
+    pub gone_unix_ns: Option<i64>,
 }
 
 pub(crate) struct Listed {
@@ -66,6 +67,7 @@ impl Listed {
 /// The journal's id, and the signing key.
 type Node = ([u8; 16], [u8; 32]);
 
+#[derive(Default)]
 pub(crate) struct Listing {
     pub(crate) node: Option<Node>,
     /// The length of the checkpoint file. Read first: everything that checkpoints cover is on disk by then.
@@ -84,13 +86,7 @@ impl Listing {
         if !folder.join("segments").is_dir() {
             return Err(LogError::NoJournal(folder.to_owned()));
         }
-        let mut listing = Listing {
-            node: node(folder)?,
-            notes_bytes: 0,
-            durable: None,
-            segments: Vec::new(),
-            retired: Vec::new(),
-        };
+        let mut listing = Listing { node: node(folder)?, ..Listing::default() };
         listing.refresh(folder)?;
         Ok(listing)
     }
@@ -99,7 +95,7 @@ impl Listing {
     pub(crate) fn refresh(&mut self, folder: &Path) -> Result<(), LogError> {
         let notes = notes_path(folder);
         self.notes_bytes =
-            missing(notes.metadata()).map_err(LogError::at(&notes))?.map_or(0, |facts| facts.len());
+            found(notes.metadata()).map_err(LogError::at(&notes))?.map_or(0, |facts| facts.len());
         self.durable = durable(folder)?;
         let mut known = std::mem::take(&mut self.segments).into_iter().peekable();
         for number in numbers(folder)? {
@@ -124,6 +120,17 @@ impl Listing {
     pub(crate) fn retired(&self, number: u64) -> Option<&Retired> {
         let place = self.retired.binary_search_by_key(&number, |retired| retired.segment).ok()?;
         self.retired.get(place)
+    }
+
+    /// The header of the segment after this number.
+    pub(crate) fn header_after(&self, number: u64) -> Option<&Header> {
+        self.segment(number + 1)?.header.as_ref().ok()
+    }
+
+    /// A segment's frames, root and last leaf: by the next header, or by the list of retired segments.
+    pub(crate) fn end_of(&self, number: u64) -> Option<(u64, Hash, Hash)> {
+        let next = self.header_after(number).map(|next| (next.prev_frames, next.prev_root, next.prev));
+        next.or_else(|| self.retired(number).map(|retired| (retired.frames, retired.root, retired.last)))
     }
 
     /// The next segment's header, which states how this segment ended.
@@ -222,29 +229,20 @@ fn header(folder: &Path, number: u64) -> Result<Result<Header, FormatError>, Log
     frames_at(&path, Some(HEADER_BYTES as u64))?.header().map_err(LogError::at(&path))
 }
 
-/// None: the file does not exist.
-fn missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
-    match result {
-        Ok(found) => Ok(Some(found)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 fn small(path: &Path) -> Result<Option<Vec<u8>>, LogError> {
-    let facts = missing(path.metadata()).map_err(LogError::at(path))?;
+    let facts = found(path.metadata()).map_err(LogError::at(path))?;
     if facts.is_some_and(|facts| facts.len() > SMALL_BYTES_MAX) {
         return Err(LogError::File {
             path: path.to_owned(),
             why: format!("it has more than {SMALL_BYTES_MAX} bytes"),
         });
     }
-    missing(fs::read(path)).map_err(LogError::at(path))
+    found(fs::read(path)).map_err(LogError::at(path))
 }
 
 fn durable(folder: &Path) -> Result<Option<Durable>, LogError> {
     let path = folder.join("durable");
-    let Some(file) = missing(File::open(&path)).map_err(LogError::at(&path))? else { return Ok(None) };
+    let Some(file) = found(File::open(&path)).map_err(LogError::at(&path))? else { return Ok(None) };
     let read = || -> Result<[u8; 16], LogError> {
         let mut bytes = [0; 16];
         Source::read_at(&file, 0, &mut bytes).map_err(LogError::at(&path))?;
@@ -287,7 +285,7 @@ fn node(folder: &Path) -> Result<Option<Node>, LogError> {
 /// and does not count.
 fn retired(folder: &Path) -> Result<Vec<Retired>, LogError> {
     let path = folder.join("state").join("retired.json");
-    let Some(file) = missing(File::open(&path)).map_err(LogError::at(&path))? else { return Ok(Vec::new()) };
+    let Some(file) = found(File::open(&path)).map_err(LogError::at(&path))? else { return Ok(Vec::new()) };
     let mut lines = BufReader::new(file);
     let (mut line, mut retired) = (Vec::new(), BTreeMap::new());
     loop {
@@ -300,28 +298,8 @@ fn retired(folder: &Path) -> Result<Vec<Retired>, LogError> {
             }
             return Ok(retired.into_values().collect());
         }
-        let found = retired_of(&line).map_err(|why| LogError::File { path: path.clone(), why })?;
-        retired.insert(found.segment, found);
-    }
-}
-
-fn retired_of(line: &[u8]) -> Result<Retired, String> {
-    #[derive(Deserialize)]
-    struct Line {
-        segment: u64,
-        first_seq: u64,
-        frames: u64,
-        root: String,
-        last: String,
-        gone_unix_ns: Option<i64>,
-    }
-    let Line { segment, first_seq, frames, root, last, gone_unix_ns } =
-        serde_json::from_slice(line).map_err(|error| error.to_string())?;
-    match (unhex(&root), unhex(&last)) {
-        (Some(root), Some(last)) => {
-            let (root, last, gone) = (Hash(root), Hash(last), gone_unix_ns.is_some());
-            Ok(Retired { segment, first_seq, frames, root, last, gone })
-        }
-        _ => Err(format!("a hash of segment {segment} is not lower-case hex of 32 bytes")),
+        let listed: Retired = serde_json::from_slice(&line)
+            .map_err(|error| LogError::File { path: path.clone(), why: error.to_string() })?;
+        retired.insert(listed.segment, listed);
     }
 }

@@ -65,7 +65,7 @@ impl Sample {
         if let Some(before) = self.segments.last() {
             let leaves = &before.leaves[..before.leaves.len() - dropped];
             prev = *leaves.last().unwrap();
-            prev_root = merkle::root(leaves);
+            prev_root = leaves.iter().collect::<MerkleTree>().root();
             prev_frames = leaves.len() as u64 - 1;
             first_seq = before.header.first_seq + prev_frames;
         }

@@ -1,11 +1,10 @@
-//! What is the same in all records of a decision, encoded once when the decision is loaded: digests, models, and the names of
-//! fields and features. Knows no row.
+//! The part that all records of a decision share, encoded once at load: digests, models, names. Knows no row.
 
-use super::{Encoded, Out, Pairs, infallible};
+use super::{Encoded, Out, Pairs, infallible, write_pairs};
 use flyball_core::{DecidedBy, Digest};
 use minicbor::Encoder;
 
-/// A decision, as its records name it.
+/// The identity of a decision in its records.
 pub struct DecisionFacts<'a> {
     pub name: &'a str,
     pub document: Digest,
@@ -17,7 +16,7 @@ pub struct DecisionFacts<'a> {
     pub variants: &'a [&'a [DecidedBy]],
     /// The models' names, by their indices.
     pub models: Vec<&'a str>,
-    /// Names of fields that are left out of records.
+    /// Names of fields that records omit.
     pub masked: Vec<&'a str>,
     pub fields: Vec<RecordedField<'a>>,
     pub features: Vec<RecordedField<'a>>,
@@ -57,7 +56,7 @@ pub(super) struct Recorded {
     pub(super) before: Box<[u8]>,
 }
 
-/// Those that anyone may read, and those that are encrypted.
+/// Plain fields, and those that are encrypted.
 #[derive(Debug, Default)]
 pub(super) struct Parted {
     pub(super) plain: Vec<Recorded>,
@@ -66,35 +65,30 @@ pub(super) struct Parted {
 
 impl Preamble {
     pub fn new(decision: &DecisionFacts<'_>) -> Preamble {
-        infallible(Preamble::encode(decision))
-    }
-
-    fn encode(decision: &DecisionFacts<'_>) -> Encoded<Preamble> {
-        let name = |name: &&str| cbor(|out| out.str(name)?.ok());
-        Ok(Preamble {
-            head: head(decision)?,
-            models: decision.variants.iter().map(|of| models(of)).collect::<Encoded<_>>()?,
-            names: decision.models.iter().map(name).collect::<Encoded<_>>()?,
-            masked: masked(&decision.masked)?,
-            fields: parted(&decision.fields, |field, out| out.str(field.name)?.ok())?,
-            features: parted(&decision.features, |feature, out| out.str(feature.name)?.array(3)?.ok())?,
-        })
+        Preamble {
+            head: head(decision),
+            models: decision.variants.iter().map(|of| models(of)).collect(),
+            names: decision.models.iter().map(|name| cbor(|out| out.str(name)?.ok())).collect(),
+            masked: masked(&decision.masked),
+            fields: parted(&decision.fields, |field, out| out.str(field.name)?.ok()),
+            features: parted(&decision.features, |feature, out| out.str(feature.name)?.array(3)?.ok()),
+        }
     }
 }
 
 fn parted(
     fields: &[RecordedField<'_>],
     before: impl Fn(&RecordedField<'_>, &mut Out<'_>) -> Encoded,
-) -> Encoded<Parted> {
+) -> Parted {
     let mut parted = Parted::default();
     for field in fields {
         let part = if field.personal { &mut parted.personal } else { &mut parted.plain };
-        part.push(Recorded { index: field.index, before: cbor(|out| before(field, out))?.into() });
+        part.push(Recorded { index: field.index, before: cbor(|out| before(field, out)).into() });
     }
-    Ok(parted)
+    parted
 }
 
-fn models(models: &[DecidedBy]) -> Encoded<Vec<u8>> {
+fn models(models: &[DecidedBy]) -> Vec<u8> {
     cbor(|out| {
         out.array(models.len() as u64)?;
         models.iter().try_for_each(|by| model(by, out))
@@ -105,37 +99,32 @@ pub(super) fn model(by: &DecidedBy, out: &mut Out<'_>) -> Encoded {
     out.array(3)?.str(&by.model)?.str(&by.version)?.bytes(by.digest.bytes())?.ok()
 }
 
-fn cbor(write: impl FnOnce(&mut Out<'_>) -> Encoded) -> Encoded<Vec<u8>> {
+fn cbor(write: impl FnOnce(&mut Out<'_>) -> Encoded) -> Vec<u8> {
     let mut written = Vec::new();
-    write(&mut Encoder::new(&mut written))?;
-    Ok(written)
+    infallible(write(&mut Encoder::new(&mut written)));
+    written
 }
 
-fn head(decision: &DecisionFacts<'_>) -> Encoded<Fixed> {
-    let mut head = Fixed::default();
-    let mut pairs = Pairs::new(&mut head.pairs);
-    pairs.text("decision", Some(decision.name))?;
-    for (key, digest) in [
-        ("document", &decision.document),
-        ("policy", &decision.policy),
-        ("schema", &decision.schema),
-        ("runtime", &decision.runtime),
-    ] {
-        pairs.key(key)?.bytes(digest.bytes())?;
-    }
-    head.count = pairs.count;
-    Ok(head)
+fn head(decision: &DecisionFacts<'_>) -> Fixed {
+    let DecisionFacts { document, policy, schema, runtime, .. } = decision;
+    let digests = [("document", document), ("policy", policy), ("schema", schema), ("runtime", runtime)];
+    fixed(|pairs| {
+        pairs.text("decision", Some(decision.name))?;
+        digests.into_iter().try_for_each(|(key, digest)| pairs.key(key)?.bytes(digest.bytes())?.ok())
+    })
 }
 
-fn masked(names: &[&str]) -> Encoded<Fixed> {
-    let mut masked = Fixed::default();
-    if !names.is_empty() {
-        let mut pairs = Pairs::new(&mut masked.pairs);
-        let out = pairs.key("masked")?.array(names.len() as u64)?;
-        for name in names {
-            out.str(name)?;
+fn masked(names: &[&str]) -> Fixed {
+    fixed(|pairs| {
+        if names.is_empty() {
+            return Ok(());
         }
-        masked.count = pairs.count;
-    }
-    Ok(masked)
+        pairs.key("masked")?.encode(names)?.ok()
+    })
+}
+
+fn fixed(write: impl FnOnce(&mut Pairs<'_>) -> Encoded) -> Fixed {
+    let mut pairs = Vec::new();
+    let count = write_pairs(&mut pairs, write);
+    Fixed { pairs, count }
 }

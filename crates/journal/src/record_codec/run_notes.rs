@@ -1,5 +1,7 @@
-//! What runs gave for each row of a request, for its record: the rows of the run, the row's position among them, and the first
-//! numbers of each output. Reused memory; filled only where records are kept.
+//! Notes about the model runs of a request's rows, for their records.
+//!
+//! For each row: the rows of the run, its position among them, and the first numbers of each output. The memory is
+//! reused, and filled only if records are kept.
 
 use super::{Encoded, infallible};
 use flyball_core::Tensor;
@@ -9,7 +11,7 @@ use std::ops::Range;
 #[derive(Default)]
 pub struct RunNotes {
     models: usize,
-    /// By row, then by model; none where it was not run.
+    /// By row, then by model; none if the model did not run.
     rows: Vec<Option<RunNote>>,
     /// CBOR, one map for each.
     outputs: Vec<u8>,
@@ -59,7 +61,7 @@ impl RunNotes {
         }
     }
 
-    /// The models that were run for a row, each with how.
+    /// The models that ran for a row, with their notes.
     pub(super) fn of(&self, row: usize) -> impl Iterator<Item = (usize, &RunNote)> + Clone {
         let models = self.rows.get(row * self.models..(row + 1) * self.models).unwrap_or_default();
         models.iter().enumerate().filter_map(|(model, note)| Some((model, note.as_ref()?)))

@@ -4,7 +4,7 @@
 //! is copied to quarantine, and is reported.
 
 use super::Report;
-use crate::disk::{Disk, write_whole};
+use crate::disk::{Disk, found, write_whole};
 use crate::folder::Folder;
 use crate::note::{Checkpoint, note_length};
 use std::io;
@@ -28,10 +28,7 @@ pub(crate) struct Notes {
 impl Notes {
     pub(crate) fn read(disk: &dyn Disk, folder: &Folder) -> io::Result<Notes> {
         let path = folder.file(FILE);
-        let mut bytes = match disk.read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Notes::default()),
-            other => other?,
-        };
+        let Some(mut bytes) = found(disk.read(&path))? else { return Ok(Notes::default()) };
         let (last, broken, end) = pieces(&bytes);
         bytes.truncate(end);
         if bytes.last().is_some_and(|byte| *byte != b'\n') {
@@ -39,8 +36,8 @@ impl Notes {
             disk.write_all_at(&disk.open(&path)?, b"\n", bytes.len() as u64)?;
             bytes.push(b'\n');
         }
-        let told = |at: usize| folder.quarantined_notes(at).exists();
-        let broken = broken.into_iter().filter(|piece| !told(piece.start));
+        let reported = |at: usize| folder.quarantined_notes(at).exists();
+        let broken = broken.into_iter().filter(|piece| !reported(piece.start));
         let broken = broken.map(|piece| (piece.start, bytes[piece].to_vec())).collect();
         Ok(Notes { last, bytes: bytes.len() as u64, broken })
     }

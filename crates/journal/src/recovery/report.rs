@@ -32,23 +32,21 @@ impl Cut {
 
 impl Report {
     pub(crate) fn record(&self, unix_ns: i64) -> (InternalKind, Vec<u8>) {
-        let mut out = Vec::new();
-        match self {
-            Report::Recovered(Cut { segment, kept_frames, cut_bytes }) => {
-                payload::own(&mut out, InternalKind::Recovered, 4, |map| {
-                    map.str("at")?.i64(unix_ns)?.str("segment")?.u64(*segment)?;
-                    map.str("kept_frames")?.u64(*kept_frames)?.str("cut_bytes")?.u64(*cut_bytes)?;
-                    Ok(())
-                });
-                (InternalKind::Recovered, out)
+        let (kind, segment) = match self {
+            Report::Recovered(cut) => (InternalKind::Recovered, cut.segment),
+            Report::Quarantined { segment, .. } => (InternalKind::Quarantined, *segment),
+        };
+        let payload = payload::own(kind, |pairs| {
+            pairs.key("at")?.i64(unix_ns)?;
+            pairs.key("segment")?.u64(segment)?;
+            match self {
+                Report::Recovered(cut) => {
+                    pairs.key("kept_frames")?.u64(cut.kept_frames)?;
+                    pairs.key("cut_bytes")?.u64(cut.cut_bytes)?.ok()
+                }
+                Report::Quarantined { why, .. } => pairs.text("why", Some(why)),
             }
-            Report::Quarantined { segment, why } => {
-                payload::own(&mut out, InternalKind::Quarantined, 3, |map| {
-                    map.str("at")?.i64(unix_ns)?.str("segment")?.u64(*segment)?.str("why")?.str(why)?;
-                    Ok(())
-                });
-                (InternalKind::Quarantined, out)
-            }
-        }
+        });
+        (kind, payload)
     }
 }

@@ -3,11 +3,11 @@
 use crate::format::{FormatError, Hash};
 use crate::note::{Checkpoint, NoteError};
 use crate::segment_scan::Broken;
-use serde_json::{Value, json};
+use serde::{Serialize, Serializer};
 use std::fmt;
 
 /// A finding. Unknown parts of the position are none.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     pub segment: Option<u64>,
     /// The index within its segment, from zero.
@@ -15,12 +15,13 @@ pub struct Finding {
     pub seq: Option<u64>,
     /// The offset in the segment's file; for a damaged note, in the checkpoint file.
     pub offset: Option<u64>,
+    #[serde(rename = "checkpoint")]
     pub note: Option<NoteOrigin>,
     pub what: FindingKind,
 }
 
 /// The checkpoint that revealed the damage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct NoteOrigin {
     /// The note from outside the journal.
     pub outside: bool,
@@ -117,6 +118,12 @@ pub enum FindingKind {
     Index(String),
 }
 
+impl Serialize for FindingKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 impl Finding {
     pub(super) fn of_nothing(what: FindingKind) -> Finding {
         Finding { segment: None, frame: None, seq: None, offset: None, note: None, what }
@@ -132,18 +139,9 @@ impl Finding {
         Finding { frame, note: Some(place), ..Finding::of_segment(note.open, what) }
     }
 
-    pub fn to_json(&self) -> Value {
-        let note = self.note.map(|NoteOrigin { outside, number, offset }| {
-            json!({"outside": outside, "number": number, "offset": offset})
-        });
-        json!({
-            "segment": self.segment,
-            "frame": self.frame,
-            "seq": self.seq,
-            "offset": self.offset,
-            "checkpoint": note,
-            "what": self.what.to_string(),
-        })
+    /// A finding in the file of checkpoints, or in the outside one.
+    pub(super) fn of_notes(offset: Option<u64>, place: NoteOrigin, what: FindingKind) -> Finding {
+        Finding { offset, note: Some(place), ..Finding::of_nothing(what) }
     }
 }
 
@@ -155,23 +153,5 @@ impl fmt::Display for Finding {
             named.iter().filter_map(|(name, value)| Some(format!("{name} {}", (*value)?))).collect();
         let separator = if places.is_empty() { "" } else { ": " };
         write!(f, "{}{separator}{}", places.join(", "), self.what)
-    }
-}
-
-impl super::Verified {
-    pub fn to_json(&self) -> Value {
-        json!({
-            "frames": self.frames,
-            "segments": self.segments,
-            "retired": self.retired,
-            "checkpoints": self.checkpoints,
-            "signed": self.signed.map(|signed| json!({"segment": signed.segment, "frames": signed.frames})),
-            "unsigned": self.unsigned,
-            "blobs": self.blobs,
-            "subjects": self.subjects,
-            "findings": self.findings.iter().map(Finding::to_json).collect::<Vec<_>>(),
-            "findings_beyond": self.findings_beyond,
-            "unfinished": self.unfinished.as_ref().map(Finding::to_json),
-        })
     }
 }

@@ -4,6 +4,7 @@
 //! are read.
 
 use super::{Finding, FindingKind, NoteOrigin, Verified, VerifyOptions};
+use crate::disk::found;
 use crate::log::{Log, LogError, notes_path};
 use crate::note::{Checkpoint, NOTE_BYTES_MAX, note_length};
 use std::fs::File;
@@ -32,11 +33,7 @@ pub(crate) struct NotePiece {
 
 impl NoteReader {
     pub(crate) fn open(path: &Path, bytes: u64) -> io::Result<NoteReader> {
-        let file = match File::open(path) {
-            Ok(file) => Some(BufReader::new(file).take(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(error),
-        };
+        let file = found(File::open(path))?.map(|file| BufReader::new(file).take(bytes));
         Ok(NoteReader { file, line: Vec::new(), at: 0, number: 0 })
     }
 
@@ -172,14 +169,7 @@ impl Streams {
                 Some(Ok(None)) | None => return,
             };
             let place = noted.place;
-            let lost = |offset| Finding {
-                segment: None,
-                frame: None,
-                seq: None,
-                offset: Some(offset),
-                note: Some(place),
-                what: FindingKind::NoNote,
-            };
+            let lost = |offset| Finding::of_notes(Some(offset), place, FindingKind::NoNote);
             let note = match &noted.text {
                 Some(text) => self.checked(place, text, verified),
                 None => {
@@ -208,15 +198,7 @@ impl Streams {
             Ok(note) => note,
             Err(error) => {
                 let offset = (!place.outside).then_some(place.offset);
-                let what = FindingKind::Note(error);
-                verified.add(Finding {
-                    segment: None,
-                    frame: None,
-                    seq: None,
-                    offset,
-                    note: Some(place),
-                    what,
-                });
+                verified.add(Finding::of_notes(offset, place, FindingKind::Note(error)));
                 return None;
             }
         };

@@ -16,6 +16,7 @@ use std::io;
 use std::ops::Range;
 
 /// The state of reading a segment.
+#[derive(Default)]
 struct Walk {
     segment: u64,
     first_seq: u64,
@@ -80,10 +81,9 @@ impl Run<'_> {
 
     fn walk_of(&mut self, header: &Header, bytes: u64) -> Walk {
         let segment = header.segment;
-        let abandoned = self.next_of(segment).filter(|next| next.began == StartReason::Abandoned);
+        let abandoned =
+            self.log.listing.header_after(segment).filter(|next| next.began == StartReason::Abandoned);
         let leaf = header.leaf();
-        let mut tree = MerkleTree::default();
-        tree.push(&leaf);
         self.compare_notes(segment, 0, Some(&leaf));
         Walk {
             segment,
@@ -91,13 +91,11 @@ impl Run<'_> {
             seqs: seqs_of(header, bytes),
             key: Some(header.key),
             counted: abandoned.map(|next| next.prev_frames),
-            promised: None,
             expected: Some(header.first_seq),
             last: Some(leaf),
-            tree,
-            broken: false,
-            tail_broken: false,
+            tree: [leaf].iter().collect(),
             end: HEADER_BYTES as u64,
+            ..Walk::default()
         }
     }
 
@@ -153,7 +151,11 @@ impl Run<'_> {
             }
             let found = frames.search(at + 1, walk.seqs.clone())?;
             // All frames of a sealed segment are present: data was added.
-            let all = self.end_of(walk.segment).map(|(frames, ..)| walk.first_seq.saturating_add(frames));
+            let all = self
+                .log
+                .listing
+                .end_of(walk.segment)
+                .map(|(frames, ..)| walk.first_seq.saturating_add(frames));
             let what = if all.is_some() && all == walk.expected {
                 FindingKind::Trailing
             } else {
@@ -233,7 +235,7 @@ impl Run<'_> {
     fn check_end(&mut self, walk: &Walk) {
         let frames = walk.expected.map_or(0, |seq| walk.index(seq));
         let here = |what| Finding { frame: Some(frames), ..walk.here(walk.end, what) };
-        let ends = self.end_of(walk.segment);
+        let ends = self.log.listing.end_of(walk.segment);
         if let Some((expected, root, last)) = ends
             && !walk.tail_broken
             && walk.expected.is_some()
@@ -246,7 +248,7 @@ impl Run<'_> {
                 self.verified.add(Finding { frame: frames.checked_sub(1), ..here(FindingKind::Root) });
             }
         }
-        let next = self.next_of(walk.segment);
+        let next = self.log.listing.header_after(walk.segment);
         if let (Some(next), Some(expected)) = (next, walk.expected)
             && next.first_seq != expected
             && !walk.broken
@@ -264,11 +266,11 @@ impl Run<'_> {
 
     /// Reports notes that sign more frames than there are.
     fn notes_beyond(&mut self, walk: &Walk, found: u64) {
-        let mut told = walk.tail_broken || walk.expected.is_none();
+        let mut reported = walk.tail_broken || walk.expected.is_none();
         while let Some((place, note)) = self.notes.pop_up_to(walk.segment, u64::MAX, &mut self.verified) {
-            if note.open == walk.segment && !told {
+            if note.open == walk.segment && !reported {
                 // Once: later notes sign the same and more.
-                told = true;
+                reported = true;
                 let what = FindingKind::NoteFrames { expected: note.open_frames, found };
                 self.verified.add(Finding {
                     note: Some(place),
@@ -283,18 +285,5 @@ impl Run<'_> {
 
 /// State for a segment whose header is lost.
 fn headless(segment: u64) -> Walk {
-    Walk {
-        segment,
-        first_seq: 0,
-        seqs: 0..u64::MAX,
-        key: None,
-        counted: None,
-        promised: None,
-        expected: None,
-        last: None,
-        tree: MerkleTree::default(),
-        broken: true,
-        tail_broken: false,
-        end: HEADER_BYTES as u64,
-    }
+    Walk { segment, seqs: 0..u64::MAX, broken: true, end: HEADER_BYTES as u64, ..Walk::default() }
 }

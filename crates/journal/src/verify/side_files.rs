@@ -114,7 +114,8 @@ impl Run<'_> {
 
     fn compare_keys(&mut self) {
         // Erasures may be recorded in segments removed on purpose, or be in progress in a server.
-        let all_recorded = !self.live && self.log.retired().iter().all(|retired| !retired.gone);
+        let all_recorded =
+            !self.live && self.log.retired().iter().all(|retired| retired.gone_unix_ns.is_none());
         let mut found: Vec<(u64, u64, FindingKind)> = Vec::new();
         for (token, seen) in &self.side_files.subjects {
             let lost_entry = seen.erased_keys < seen.erasures;

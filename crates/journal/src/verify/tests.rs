@@ -271,8 +271,7 @@ fn frames_from_elsewhere_are_checked_against_their_root() {
     })
     .unwrap();
     let check = |kept: &[crate::StoredFrame]| {
-        let frames =
-            kept.iter().map(|kept| crate::Frame { seq: kept.seq, prev: kept.prev, payload: &kept.payload });
+        let frames = kept.iter().map(|kept| Frame { seq: kept.seq, prev: kept.prev, payload: &kept.payload });
         verify_frames(&header, frames, &root)
             .unwrap()
             .into_iter()

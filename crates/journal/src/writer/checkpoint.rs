@@ -7,7 +7,7 @@ use crate::disk::Disk;
 use crate::folder::Folder;
 use crate::note::Checkpoint;
 use crate::settings::JournalSettings;
-use crate::shared::nanoseconds;
+use flyball_core::nanos;
 use std::fs::File;
 use std::io;
 
@@ -30,7 +30,7 @@ impl Checkpoints {
     ) -> io::Result<Checkpoints> {
         let file = disk.open(&folder.file("checkpoints"))?;
         disk.truncate(&file, bytes)?;
-        let every_ns = nanoseconds(settings.checkpoint_every);
+        let every_ns = nanos(settings.checkpoint_every);
         Ok(Checkpoints { file, bytes, every_ns, last_ns: 0, due: true })
     }
 }

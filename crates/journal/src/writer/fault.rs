@@ -10,8 +10,8 @@ use crate::gap_signature;
 use crate::keys::KeyError;
 use crate::payload::PayloadError;
 use crate::ring::RING_RECORDS;
-use crate::shared::nanoseconds;
 use crate::writer::segment::Segment;
+use flyball_core::nanos;
 use flyball_core::{JournalRecord, Unavailable};
 use std::io;
 use std::sync::atomic::Ordering;
@@ -34,7 +34,8 @@ pub(super) struct Fault {
     /// When the directory was last checked.
     pub(super) looked_ns: u64,
     loud_ns: u64,
-    told: Option<Unavailable>,
+    /// The last logged state.
+    published: Option<Unavailable>,
 }
 
 impl Fault {
@@ -58,7 +59,7 @@ impl Writer {
     }
 
     pub(super) fn retry_later(&mut self) {
-        self.fault.retry_ns = self.shared.now_ns() + nanoseconds(RETRY);
+        self.fault.retry_ns = self.shared.now_ns() + nanos(RETRY);
     }
 
     /// Whether to log now: repeated failures are logged once a second.
@@ -66,7 +67,7 @@ impl Writer {
         let now = self.shared.now_ns();
         let should_log = now >= self.fault.loud_ns;
         if should_log {
-            self.fault.loud_ns = now + nanoseconds(Duration::from_secs(1));
+            self.fault.loud_ns = now + nanos(Duration::from_secs(1));
         }
         should_log
     }
@@ -239,7 +240,7 @@ impl Writer {
     /// Publishes availability: lanes reject or accept from here on.
     pub(super) fn publish_state(&mut self) {
         let state = self.fault.state(&self.segment, self.next.is_some());
-        if state != self.fault.told {
+        if state != self.fault.published {
             match state {
                 Some(why) => tracing::error!(
                     why = why.label(),
@@ -247,7 +248,7 @@ impl Writer {
                 ),
                 None => tracing::info!("the journal stores records again"),
             }
-            self.fault.told = state;
+            self.fault.published = state;
         }
         if !self.shared.closing.load(Ordering::Relaxed) {
             self.shared.set_unavailable(state);

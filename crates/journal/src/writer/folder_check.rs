@@ -3,8 +3,8 @@
 //! Data written after that is lost, so no response may depend on it.
 
 use super::Writer;
-use crate::shared::nanoseconds;
 use flyball_core::Unavailable;
+use flyball_core::nanos;
 use rustix::fs::{fstat, stat};
 use std::fs::File;
 use std::path::Path;
@@ -17,7 +17,7 @@ impl Writer {
     /// Checks periodically; commits check on their own.
     pub(super) fn check_folder(&mut self) {
         let now = self.shared.now_ns();
-        if now.saturating_sub(self.fault.looked_ns) >= nanoseconds(EVERY) {
+        if now.saturating_sub(self.fault.looked_ns) >= nanos(EVERY) {
             self.fault.looked_ns = now;
             if self.fault.given_up != Some(Unavailable::Gone) && !self.in_place() {
                 self.leave();

@@ -7,7 +7,8 @@ use super::Writer;
 use crate::counts::InternalKind;
 use crate::format::Hash;
 use crate::payload;
-use crate::shared::{Missed, nanoseconds};
+use crate::shared::Missed;
+use flyball_core::nanos;
 use flyball_core::{RecordKind, Unavailable};
 use std::time::Duration;
 
@@ -32,39 +33,34 @@ impl Gap {
     /// The payload. Everything but the last pair is signed together with the previous frame, so that a gap
     /// record cannot be moved.
     fn payload(&self, open: bool, prev: &Hash, sign: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
-        let (mut signed, mut payload) = (Vec::new(), Vec::new());
-        self.write(open, None, &mut signed);
+        let mut signed = self.written(open, None);
         signed.extend_from_slice(&prev.0);
-        self.write(open, Some(&sign(&signed)), &mut payload);
-        payload
+        self.written(open, Some(&sign(&signed)))
     }
 
-    fn write(&self, open: bool, signature: Option<&[u8]>, out: &mut Vec<u8>) {
+    fn written(&self, open: bool, signature: Option<&[u8]>) -> Vec<u8> {
         let Missed { by_why, others, first_unix_ns, last_unix_ns } = &self.missed;
         let reasons: Vec<Unavailable> =
             Unavailable::ALL.into_iter().filter(|why| by_why[why.index()] > 0).collect();
         let lost: Vec<RecordKind> =
-            RecordKind::ALL.into_iter().filter(|kind| others[*kind as usize] > 0).collect();
-        let pairs = 5 + u64::from(!lost.is_empty()) + u64::from(signature.is_some());
-        payload::own(out, InternalKind::Gap, pairs, |map| {
-            map.str("from")?.i64(*first_unix_ns)?.str("to")?.i64(*last_unix_ns)?;
-            map.str("count")?.u64(by_why.iter().sum())?;
-            map.str("reasons")?.map(reasons.len() as u64)?;
+            RecordKind::ALL.into_iter().filter(|kind| others[kind.index()] > 0).collect();
+        payload::own(InternalKind::Gap, |pairs| {
+            pairs.key("from")?.i64(*first_unix_ns)?;
+            pairs.key("to")?.i64(*last_unix_ns)?;
+            pairs.key("count")?.u64(by_why.iter().sum())?;
+            let out = pairs.key("reasons")?.map(reasons.len() as u64)?;
             for why in &reasons {
-                map.str(why.label())?.u64(by_why[why.index()])?;
+                out.str(why.label())?.u64(by_why[why.index()])?;
             }
             if !lost.is_empty() {
-                map.str("others")?.map(lost.len() as u64)?;
+                let out = pairs.key("others")?.map(lost.len() as u64)?;
+                for kind in &lost {
+                    out.str(kind.label())?.u64(others[kind.index()])?;
+                }
             }
-            for kind in &lost {
-                map.str(kind.label())?.u64(others[*kind as usize])?;
-            }
-            map.str("open")?.bool(open)?;
-            if let Some(signature) = signature {
-                map.str("signature")?.bytes(signature)?;
-            }
-            Ok(())
-        });
+            pairs.key("open")?.bool(open)?;
+            signature.map_or(Ok(()), |signature| pairs.key("signature")?.bytes(signature)?.ok())
+        })
     }
 }
 
@@ -81,7 +77,7 @@ impl Writer {
             }
         }
         let Some(gap) = &self.gap else { return };
-        let quiet = now - gap.last_ns >= nanoseconds(QUIET)
+        let quiet = now - gap.last_ns >= nanos(QUIET)
             && self.fault.state(&self.segment, self.next.is_some()).is_none();
         let open = !(closing || (gap.opened && quiet));
         if (gap.opened && open) || self.fault.given_up.is_some() {

@@ -9,8 +9,8 @@ use crate::disk::Disk;
 use crate::folder::Folder;
 use crate::format::{Hash, Header, StartReason};
 use crate::merkle::leaf_of_segment;
-use crate::shared::nanoseconds;
 use flyball_core::Unavailable;
+use flyball_core::nanos;
 use std::fs::File;
 use std::io;
 use std::sync::atomic::Ordering;
@@ -54,7 +54,7 @@ impl Writer {
 
     pub(super) fn rotate_by_age(&mut self) {
         let age = self.shared.now_ns().saturating_sub(self.segment.begun_ns);
-        if age >= nanoseconds(self.settings.segment_age)
+        if age >= nanos(self.settings.segment_age)
             && !self.segment.is_empty()
             && self.fault.given_up.is_none()
         {

@@ -4,7 +4,6 @@ use super::fault::why;
 use super::{ROUND_RECORDS, Writer};
 use crate::ring::RING_RECORDS;
 use flyball_core::Unavailable;
-use std::fmt;
 
 /// How far the log is sealed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,23 +15,7 @@ pub struct Sealed {
 }
 
 /// The callback on the writer's thread, which must not block.
-pub(crate) struct SealCallback(Box<dyn FnOnce(Result<Sealed, Unavailable>) + Send>);
-
-impl SealCallback {
-    pub(crate) fn new(then: impl FnOnce(Result<Sealed, Unavailable>) + Send + 'static) -> SealCallback {
-        SealCallback(Box::new(then))
-    }
-
-    pub(crate) fn tell(self, sealed: Result<Sealed, Unavailable>) {
-        (self.0)(sealed);
-    }
-}
-
-impl fmt::Debug for SealCallback {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SealThen")
-    }
-}
+pub(crate) type SealCallback = Box<dyn FnOnce(Result<Sealed, Unavailable>) + Send>;
 
 impl Writer {
     pub(super) fn seal(&mut self) -> Result<Sealed, Unavailable> {

@@ -67,8 +67,7 @@ impl PreviousSegment {
 impl Segment {
     pub(crate) fn new(file: File, header: Header, capacity: u64, begun_ns: u64) -> Segment {
         let last = header.leaf();
-        let mut tree = MerkleTree::default();
-        tree.push(&last);
+        let tree = [last].iter().collect();
         let durable = Extent { bytes: HEADER_BYTES as u64, next_seq: header.first_seq, last, tree };
         Segment { file, header, capacity, begun_ns, reach: durable.clone(), durable }
     }

@@ -54,7 +54,7 @@ impl Described {
                 limits.rank_max
             )));
         }
-        let Some(datatype) = DataType::from_name(datatype) else {
+        let Some(datatype) = DataType::from_label(datatype) else {
             let is: String = datatype.chars().take(32).collect();
             let allowed = DataType::ALL.map(DataType::name).join(", ");
             return Err(Fault::malformed(format!(

@@ -88,12 +88,12 @@ impl Relation {
 
 impl<T> Conditional<T> {
     fn picked(&self, at: &EvalContext<'_>) -> Option<&T> {
-        Some(if self.when.told(at)? { &self.yes } else { &self.no })
+        Some(if self.when.eval(at)? { &self.yes } else { &self.no })
     }
 }
 
 impl BoolExpr {
-    pub(super) fn told(&self, at: &EvalContext<'_>) -> Option<bool> {
+    pub(super) fn eval(&self, at: &EvalContext<'_>) -> Option<bool> {
         Some(match self {
             BoolExpr::Const(value) => *value,
             BoolExpr::Slot(slot) => match at.value(*slot) {
@@ -102,44 +102,44 @@ impl BoolExpr {
             },
             BoolExpr::Has(slot) => at.has(*slot),
             BoolExpr::HasScore => at.score().is_some(),
-            BoolExpr::Not(of) => !of.told(at)?,
+            BoolExpr::Not(of) => !of.eval(at)?,
             BoolExpr::Both(of) => return decided_by(false, of, at),
             BoolExpr::Either(of) => return decided_by(true, of, at),
-            BoolExpr::Conditional(pick) => return pick.picked(at)?.told(at),
-            BoolExpr::Bools(relation, of) => relation.holds(of.0.told(at)?.cmp(&of.1.told(at)?)),
-            BoolExpr::Ints(relation, of) => relation.holds(of.0.told(at)?.cmp(&of.1.told(at)?)),
-            BoolExpr::Floats(relation, of) => relation.holds(of.0.told(at)?.partial_cmp(&of.1.told(at)?)?),
-            BoolExpr::Mixed(relation, of) => relation.holds(compare(of.0.told(at)?, of.1.told(at)?)?),
+            BoolExpr::Conditional(pick) => return pick.picked(at)?.eval(at),
+            BoolExpr::Bools(relation, of) => relation.holds(of.0.eval(at)?.cmp(&of.1.eval(at)?)),
+            BoolExpr::Ints(relation, of) => relation.holds(of.0.eval(at)?.cmp(&of.1.eval(at)?)),
+            BoolExpr::Floats(relation, of) => relation.holds(of.0.eval(at)?.partial_cmp(&of.1.eval(at)?)?),
+            BoolExpr::Mixed(relation, of) => relation.holds(compare(of.0.eval(at)?, of.1.eval(at)?)?),
             BoolExpr::Texts(relation, of) => {
-                let (left, right) = (of.0.told(at)?, of.1.told(at)?);
+                let (left, right) = (of.0.eval(at)?, of.1.eval(at)?);
                 relation.holds(left.text(at.rows).cmp(right.text(at.rows)))
             }
-            BoolExpr::Times(relation, of) => relation.holds(of.0.told(at)?.cmp(&of.1.told(at)?)),
+            BoolExpr::Times(relation, of) => relation.holds(of.0.eval(at)?.cmp(&of.1.eval(at)?)),
             BoolExpr::CategoryIs(slot, place) => at.category(*slot)? == *place,
             BoolExpr::SameCategory(left, right) => at.category(*left)? == at.category(*right)?,
             BoolExpr::CategoryIn(slot, places) => places.get(at.category(*slot)? as usize) == Some(&true),
-            BoolExpr::IntIn(of) => of.1.binary_search(&of.0.told(at)?).is_ok(),
-            BoolExpr::FloatIn(of) => of.1.contains(&of.0.told(at)?),
+            BoolExpr::IntIn(of) => of.1.binary_search(&of.0.eval(at)?).is_ok(),
+            BoolExpr::FloatIn(of) => of.1.contains(&of.0.eval(at)?),
             BoolExpr::TextIn(of) => {
-                let text = of.0.told(at)?.text(at.rows);
+                let text = of.0.eval(at)?.text(at.rows);
                 of.1.binary_search_by(|listed| (**listed).cmp(text)).is_ok()
             }
             BoolExpr::TextTest(test, of) => {
-                let (text, part) = (of.0.told(at)?, of.1.told(at)?);
+                let (text, part) = (of.0.eval(at)?, of.1.eval(at)?);
                 test.holds(text.text(at.rows), part.text(at.rows))
             }
-            BoolExpr::Matches(of) => of.1.is_match(of.0.told(at)?.text(at.rows)),
+            BoolExpr::Matches(of) => of.1.is_match(of.0.eval(at)?.text(at.rows)),
         })
     }
 }
 
 /// Kleene's `&&` (false decides) and `||` (true decides): one deciding side suffices.
 fn decided_by(decides: bool, of: &(BoolExpr, BoolExpr), at: &EvalContext<'_>) -> Option<bool> {
-    let left = of.0.told(at);
+    let left = of.0.eval(at);
     if left == Some(decides) {
         return left;
     }
-    let right = of.1.told(at);
+    let right = of.1.eval(at);
     if right == Some(decides) { right } else { left.and(right) }
 }
 
@@ -166,16 +166,16 @@ impl TextTest {
 }
 
 impl IntExpr {
-    pub(super) fn told(&self, at: &EvalContext<'_>) -> Option<i64> {
+    pub(super) fn eval(&self, at: &EvalContext<'_>) -> Option<i64> {
         Some(match self {
             IntExpr::Const(value) => *value,
             IntExpr::Slot(slot) => match at.value(*slot) {
                 Value::Int(value) => value,
                 _ => return None,
             },
-            IntExpr::Negate(of) => of.told(at)?.checked_neg()?,
+            IntExpr::Negate(of) => of.eval(at)?.checked_neg()?,
             IntExpr::ArithmeticOp(calc, of) => {
-                let (left, right) = (of.0.told(at)?, of.1.told(at)?);
+                let (left, right) = (of.0.eval(at)?, of.1.eval(at)?);
                 match calc {
                     ArithmeticOp::Add => left.checked_add(right)?,
                     ArithmeticOp::Subtract => left.checked_sub(right)?,
@@ -183,11 +183,11 @@ impl IntExpr {
                     ArithmeticOp::Divide => left.checked_div(right)?,
                 }
             }
-            IntExpr::Modulo(of) => of.0.told(at)?.checked_rem(of.1.told(at)?)?,
-            IntExpr::Conditional(pick) => return pick.picked(at)?.told(at),
-            IntExpr::Size(words) => words.told(at)?.text(at.rows).chars().count() as i64,
-            IntExpr::Truncate(of) => whole(of.told(at)?)?,
-            IntExpr::Part(part, of) => part.of(of.told(at)?),
+            IntExpr::Modulo(of) => of.0.eval(at)?.checked_rem(of.1.eval(at)?)?,
+            IntExpr::Conditional(pick) => return pick.picked(at)?.eval(at),
+            IntExpr::Size(words) => words.eval(at)?.text(at.rows).chars().count() as i64,
+            IntExpr::Truncate(of) => whole(of.eval(at)?)?,
+            IntExpr::Part(part, of) => part.of(of.eval(at)?),
         })
     }
 }
@@ -200,14 +200,14 @@ pub(super) fn whole(real: f64) -> Option<i64> {
 }
 
 impl FloatExpr {
-    pub(super) fn told(&self, at: &EvalContext<'_>) -> Option<f64> {
+    pub(super) fn eval(&self, at: &EvalContext<'_>) -> Option<f64> {
         match self {
             FloatExpr::Const(value) => Some(*value),
             FloatExpr::Slot(slot) => at.float(*slot),
             FloatExpr::Score => at.score(),
-            FloatExpr::Negate(of) => of.told(at).map(|value| -value),
+            FloatExpr::Negate(of) => of.eval(at).map(|value| -value),
             FloatExpr::ArithmeticOp(calc, of) => {
-                let (left, right) = (of.0.told(at)?, of.1.told(at)?);
+                let (left, right) = (of.0.eval(at)?, of.1.eval(at)?);
                 let value = match calc {
                     ArithmeticOp::Add => left + right,
                     ArithmeticOp::Subtract => left - right,
@@ -216,14 +216,14 @@ impl FloatExpr {
                 };
                 value.is_finite().then_some(value)
             }
-            FloatExpr::Conditional(pick) => pick.picked(at)?.told(at),
-            FloatExpr::FromInt(of) => of.told(at).map(|value| value as f64),
+            FloatExpr::Conditional(pick) => pick.picked(at)?.eval(at),
+            FloatExpr::FromInt(of) => of.eval(at).map(|value| value as f64),
         }
     }
 }
 
 impl TextExpr {
-    pub(super) fn told(&self, at: &EvalContext<'_>) -> Option<TextValue<'_>> {
+    pub(super) fn eval(&self, at: &EvalContext<'_>) -> Option<TextValue<'_>> {
         Some(match self {
             TextExpr::Const(text) => TextValue::Literal(text),
             TextExpr::Slot(slot) => match at.value(*slot) {
@@ -231,20 +231,20 @@ impl TextExpr {
                 _ => return None,
             },
             TextExpr::Category(slot, values) => TextValue::Literal(values.get(at.category(*slot)? as usize)?),
-            TextExpr::Conditional(pick) => return pick.picked(at)?.told(at),
+            TextExpr::Conditional(pick) => return pick.picked(at)?.eval(at),
         })
     }
 }
 
 impl TimeExpr {
-    pub(super) fn told(&self, at: &EvalContext<'_>) -> Option<i64> {
+    pub(super) fn eval(&self, at: &EvalContext<'_>) -> Option<i64> {
         match self {
             TimeExpr::Const(value) => Some(*value),
             TimeExpr::Slot(slot) => match at.value(*slot) {
                 Value::Time(value) => Some(value),
                 _ => None,
             },
-            TimeExpr::Conditional(pick) => pick.picked(at)?.told(at),
+            TimeExpr::Conditional(pick) => pick.picked(at)?.eval(at),
         }
     }
 }

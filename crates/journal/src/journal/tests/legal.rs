@@ -227,7 +227,7 @@ fn verify_names_keys_that_are_missing_or_were_deleted_without_a_record() {
     fs::remove_file(&subjects).unwrap();
     assert!(verified(folder.path())[0].contains("KeysMissing(2)"));
     fs::write(&subjects, &whole).unwrap();
-    let keys = Keys::open(folder.path(), &KekSource::own(folder.path()), false).unwrap();
+    let keys = Keys::open(folder.path(), &KekSource::own(folder.path())).unwrap();
     assert_eq!(keys.erase(b"4711").unwrap(), 1);
     assert!(verified(folder.path())[0].contains("ErasedUnrecorded"));
     // The writer stopped between the two steps: erasing again records it.
