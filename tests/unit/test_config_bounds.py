@@ -200,7 +200,8 @@ def test_a_server_that_trusts_nobody_does_not_start_and_says_what_to_do() -> Non
 
 
 def test_a_snapshot_that_comes_from_no_file_cannot_be_watched() -> None:
-    with pytest.raises(ConfigRefusedError, match="watch_snapshot needs a snapshot file; give --snapshot FILE, or leave watch_snapshot out"):
+    advice = "watch_snapshot needs a snapshot file; give --snapshot FILE, or leave watch_snapshot out"
+    with pytest.raises(ConfigRefusedError, match=advice):
         start_raw({"watch_snapshot": True})
 
 
