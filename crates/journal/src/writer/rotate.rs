@@ -109,6 +109,8 @@ impl Writer {
         if self.next.is_some()
             || self.fault.given_up == Some(Unavailable::Gone)
             || (self.fault.rotation.is_some() && !self.retry_due())
+            // The periodic check may be a quarter of a second old: nothing is created in a folder that replaced ours.
+            || !self.in_place()
         {
             return;
         }
