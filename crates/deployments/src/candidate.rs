@@ -121,9 +121,10 @@ mod tests {
         other.signature = Arc::new(signature);
         let versions = vec![models().remove(0), Arc::new(other)];
         let why = trial(&candidate(0.1, json!({})), &versions).err().unwrap();
-        assert!(
-            why.contains("its inputs are z UINT8 [-1], those of the serving version are x UINT8 [-1]"),
-            "{why}"
+        assert_eq!(
+            why,
+            "candidate: its inputs are z UINT8 [-1], but those of the serving version are x UINT8 [-1]; callers could \
+             not use both: promote it without a share"
         );
     }
 

@@ -254,6 +254,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut backfill = Backfill::begin("d", &document(), Some(folder.path().to_owned())).unwrap();
         let unordered = put(&mut backfill, &[2, 1], Some("c")).unwrap_err();
-        assert!(unordered.to_string().contains("not in the order"), "{unordered}");
+        assert_eq!(unordered.to_string(), "the events are not in time order");
     }
 }
