@@ -1,6 +1,7 @@
 """Topic `busy`: timing-dependent tests pass repeatedly beside four busy processes.
 
-They need the tests' own build, whose clock can be held; the build that ships is restored if it was there. Must not know the tests.
+They need the tests' own build, whose clock can be held; the build that ships
+is restored if it was there. Must not know the tests.
 """
 
 from __future__ import annotations
