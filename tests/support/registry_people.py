@@ -122,6 +122,6 @@ class Paper:
             signed = SignedAck(name=one.name, version=version, approvers=["bob"])
             self.rows[one.name, "applied"] = DeploymentState(**known, state="applied", signed=signed)
 
-    def told(self) -> dict[str, Deployments]:
+    def reports(self) -> dict[str, Deployments]:
         generation = self.applied[-1].parsed_index().generation if self.applied else 0
         return {self.node: Deployments(generation=generation, deployments=[self.rows[key] for key in sorted(self.rows)])}

@@ -86,7 +86,7 @@ def control(desk: Desk, out: Path, server: Flyballd | None) -> tuple[ControlLoop
 
 
 def settle(loop: ControlLoop, plane: FolderPlane) -> None:
-    loop.stands.reported_at = NEVER
+    loop.loop_state.reported_at = NEVER
     loop.tick(plane)
 
 
@@ -145,7 +145,7 @@ def test_a_refused_promotion_gives_way_to_the_good_document_so_that_a_server_can
         server.look()
         settle(loop, plane)
     assert digest_in(out) == digest_in(out / LAST_GOOD) == good
-    assert read(out / "index.json").parsed_index().generation == loop.stands.compiled.checkpoint.sequence
+    assert read(out / "index.json").parsed_index().generation == loop.loop_state.compiled.checkpoint.sequence
     server.start_anew()
     assert server.serving == {"fraud": good}
     settle(loop, plane)
@@ -269,7 +269,7 @@ def test_a_refused_promotion_does_not_give_way_to_a_good_document_that_was_revok
     assert server.serving == {}
     assert documents_of(read(out / LAST_GOOD / "index.json")) == {}
     server.bad.clear()
-    loop.stands.judge_at = NEVER  # a new trust policy: servers are asked again
+    loop.loop_state.apply_again_at = NEVER  # a new trust policy: servers are asked again
     settle(loop, plane)
     assert digest_in(out) == newest(loop)
 

@@ -13,7 +13,7 @@ import pytest
 from flyball.bench.scenario import Contract
 from flyball.control import latency
 from flyball.errors import GateRefusedError, InvalidInputError
-from flyball.registry.acts.registry import Subject
+from flyball.registry.acts.registry import GateInput
 from flyball.registry.packages.meta import LatencyContract
 from flyball.registry.views import ReceiptView
 from tests.support import bench_records, decision_folders
@@ -166,7 +166,9 @@ class TestADecision:
             "plain", decision=decision_folders.plain(folder)
         )  # with a contract it would not have been registered
         _, version = desk.registry.handle.find(ref)
-        gate = latency.latency(Subject(desk.registry.handle, "plain", version, "dev"), desk.registry.resolve(ref), CONTRACT)
+        gate = latency.latency(
+            GateInput(desk.registry.handle, "plain", version, "dev"), desk.registry.resolve(ref), CONTRACT
+        )
         assert not gate.passed
         assert re.search(r"(?s)no samples.*--sample ROW\.json", gate.words)
         assert paper.contract == {}

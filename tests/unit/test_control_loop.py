@@ -103,7 +103,7 @@ def test_a_node_with_a_damaged_package_publishes_nothing_and_serves_once_it_is_r
     second, first = started(desk, tmp_path / "two", two), started(desk, tmp_path / "one", one)
     for _ in range(3):
         for loop, plane in ((first, one), (second, two)):
-            loop.stands.reported_at = NEVER
+            loop.loop_state.reported_at = NEVER
             loop.tick(plane)
     assert published(desk) == 1
     assert names(two.applied[-1]) == []
@@ -157,7 +157,7 @@ def test_events_about_versions_that_are_not_placed_make_no_new_snapshot(desk: De
     desk.registry.alias("fraud", "best", 2, actor=ADA)
     desk.ready("other")
     for _ in range(2):
-        loop.stands.reported_at = NEVER
+        loop.loop_state.reported_at = NEVER
         loop.tick(plane)
     assert (published(desk), len(plane.applied)) == (before, applied)
     desk.registry.promote("fraud@2", "production", actor=ADA)

@@ -21,12 +21,12 @@ from flyball.control.step import (
     Compile,
     Compiled,
     Drop,
-    Heard,
     Keep,
-    Looked,
     Observation,
+    RegistrySeen,
     Report,
     Reported,
+    ServersSeen,
     State,
     step,
 )
@@ -117,8 +117,8 @@ class World:
         head, revoked = Head(self.head, "0" * 64), frozenset(self.revoked)
         return Snapshot("production", head, documents, dict(self.placed), refusals, {}, revoked)
 
-    def looked(self) -> Looked:
-        looked = Looked(self.now, self.head, self.head != self.state.seen, self.trust_changed, self.came)
+    def looked(self) -> RegistrySeen:
+        looked = RegistrySeen(self.now, self.head, self.head != self.state.seen, self.trust_changed, self.came)
         self.trust_changed = self.came = False
         return looked
 
@@ -154,7 +154,7 @@ class World:
                 waiting = any(server.away or server.generation != self.generation for server in self.servers)
                 for server in self.servers:
                     self.taken |= {digest_of(content) for content in server.serving.values()}
-                return Heard(self.now, heard, waiting)
+                return ServersSeen(self.now, heard, waiting)
             case Report():
                 self.reported_at = self.now
                 return Reported(self.now)

@@ -64,7 +64,7 @@ class Proven:
         self.good = {name: self.good[name] for name in names if name in self.good}
 
     def hear(
-        self, given: Mapping[str, bytes], told: Mapping[str, Deployments], *, generation: int = 0, everybody: bool = True
+        self, given: Mapping[str, bytes], reports: Mapping[str, Deployments], *, generation: int = 0, everybody: bool = True
     ) -> None:
         """Process the servers' reports about the documents that were applied with this generation.
 
@@ -73,10 +73,12 @@ class Proven:
         """
         refusals: dict[tuple[str, str], DeploymentState] = {}
         taken = set()
-        for said in told.values():
-            refused = {_of(one): one for one in said.deployments if one.state == "refused" and one.generation >= generation}
+        for report in reports.values():
+            refused = {
+                _of(one): one for one in report.deployments if one.state == "refused" and one.generation >= generation
+            }
             # A server may serve what it would not load again: an expired release does not stop a running deployment.
-            taken |= {_of(one) for one in said.deployments if one.state == "applied"} - refused.keys()
+            taken |= {_of(one) for one in report.deployments if one.state == "applied"} - refused.keys()
             refusals = {**refused, **refusals}
         for name, document in given.items():
             key = name, digest_of(document)

@@ -14,7 +14,7 @@ from flyball.control.latency import latency
 from flyball.errors import FlyballError, SignatureError
 from flyball.models.equivalence.certificate import CERTIFICATE, read_certificate
 from flyball.native.models import prove
-from flyball.registry.acts.registry import Subject
+from flyball.registry.acts.registry import GateInput
 from flyball.registry.acts.rules import Gate
 from flyball.registry.packages.certified import reach
 from flyball.registry.packages.check import scan_package
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _WORDS_MAX = 1000
 
 
-def run_gates(subject: Subject) -> list[Gate]:
+def run_gates(subject: GateInput) -> list[Gate]:
     """Run all gates. Slow ones run only if no firm gate failed before."""
     package = subject.handle.folder(subject.name, subject.version)
     meta = read_meta((package.folder / META).read_bytes())
@@ -43,7 +43,7 @@ def run_gates(subject: Subject) -> list[Gate]:
     return found
 
 
-def _signatures(subject: Subject, package: PackageFolder, shown: Served) -> Gate:
+def _signatures(subject: GateInput, package: PackageFolder, shown: Served) -> Gate:
     """Repeat the trust checks that a server makes at load."""
     from flyball.signing.trust import Deployed, Package
 
@@ -65,7 +65,7 @@ def _signatures(subject: Subject, package: PackageFolder, shown: Served) -> Gate
     return Gate("signatures", passed=True, words=f"signed by {release.author}, {approved}", firm=True, evidence=evidence)
 
 
-def _bundle(subject: Subject, ref: str) -> bytes | None:
+def _bundle(subject: GateInput, ref: str) -> bytes | None:
     _, version = subject.handle.find(ref)
     return None if version.bundle is None else subject.handle.store.read(version.bundle)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from flyball.bench.record import BenchRecord
-    from flyball.registry.acts.registry import Subject
+    from flyball.registry.acts.registry import GateInput
     from flyball.registry.packages.deployment import PackageFolder
     from flyball.registry.packages.meta import LatencyContract
 
@@ -45,7 +45,7 @@ class _Measured:
     evidence: dict[str, Any] = field(default_factory=dict)
 
 
-def latency(subject: Subject, package: PackageFolder, contract: LatencyContract) -> Gate:
+def latency(subject: GateInput, package: PackageFolder, contract: LatencyContract) -> Gate:
     """Measure a contract; the measurement's record is stored as an artifact."""
     promise = f"p99 ≤ {contract.p99_ms:g} ms at {contract.rate_per_s:,.0f}/s"
     evidence: dict[str, Any] = {"promise": promise}
@@ -64,7 +64,7 @@ def latency(subject: Subject, package: PackageFolder, contract: LatencyContract)
     return Gate("latency", passed=kept, words=(words or _kept(promise, evidence))[:_WORDS_MAX], evidence=evidence)
 
 
-def _prepared(subject: Subject, package: PackageFolder, folder: Path) -> _Measured:
+def _prepared(subject: GateInput, package: PackageFolder, folder: Path) -> _Measured:
     """Prepare the whole decision, or a plain package's model, with the package's samples as rows."""
     rows = _samples(package.folder)
     said: dict[str, Any] = {"contract": "promotion", "model": subject.name}

@@ -25,12 +25,12 @@ from flyball.control.step import (
     Compile,
     Compiled,
     Drop,
-    Heard,
     Keep,
-    Looked,
     Observation,
+    RegistrySeen,
     Report,
     Reported,
+    ServersSeen,
     State,
     step,
 )
@@ -71,7 +71,7 @@ class Plane(Protocol):
     def apply(self, bundle: Bundle) -> None:
         """Apply a snapshot."""
 
-    def told(self) -> dict[str, Deployments]:
+    def reports(self) -> dict[str, Deployments]:
         """The servers' reports by name, without unreachable servers."""
 
 
@@ -85,7 +85,7 @@ class ControlLoop:
         self._compiler: Compiler | None = None
         self._fetches = Fetches(self.wake)
         proven, newest = state.proven(), state.newest()
-        self.stands = State(proven, proven.without_registry(documents_of(newest)) if newest else {})
+        self.loop_state = State(proven, proven.without_registry(documents_of(newest)) if newest else {})
         self._refusals: dict[str, str] = {}
         self._logged: dict[str, str] = {}
         """The problem of each kind that was logged last, and has not ended since."""
@@ -94,32 +94,32 @@ class ControlLoop:
 
     def first(self) -> Bundle:
         """The registry's current snapshot; the last good one if it is unreachable."""
-        stands = self.stands
+        loop_state = self.loop_state
         try:
-            step(stands, self._compile(Compile(self._look().head, "events")))
+            step(loop_state, self._compile(Compile(self._look().head, "events")))
             self._await_what_is_new()
-            stands.applied, stands.given = stands.documents(), stands.generation
-            stands.proven.only(stands.applied)
-            self._keep(Keep(stands.proven.good, stands.proven.taken))
-            return self._bundle(stands.applied)
+            loop_state.applied, loop_state.given = loop_state.documents(), loop_state.generation
+            loop_state.proven.only(loop_state.applied)
+            self._keep(Keep(loop_state.proven.good, loop_state.proven.taken))
+            return self._bundle(loop_state.applied)
         except (FlyballError, OSError) as error:
             kept = self._kept()
             if kept is None:
                 raise
             self._say_down(error)
-            stands.applied = documents_of(kept)
+            loop_state.applied = documents_of(kept)
             return kept
 
     def _await_what_is_new(self) -> None:
         """Wait for packages of names without an older document; others serve that one meanwhile."""
-        while refusals := self.stands.unserved():
+        while refusals := self.loop_state.unserved():
             for refusal in refusals.values():
                 if isinstance(refusal, UnavailableError):
                     raise refusal
             if not any(refusal.code == FETCHING for refusal in refusals.values()):
                 return
             self._fetches.wait()
-            step(self.stands, self._compile(Compile(self.stands.seen, "files")))
+            step(self.loop_state, self._compile(Compile(self.loop_state.seen, "files")))
 
     def _kept(self) -> Bundle | None:
         """The snapshot from files: the newest, with last good documents where no server accepted the newest."""
@@ -127,10 +127,10 @@ class ControlLoop:
         if newest is None:
             return self.state.last_good()
         anchor = newest.parsed_index().registry
-        if anchor is None or self.stands.fallback == documents_of(newest):
+        if anchor is None or self.loop_state.fallback == documents_of(newest):
             return newest
         checkpoint = Head(anchor.sequence, anchor.hash.removeprefix("sha256:"))
-        return Snapshot(self._environment, checkpoint, self.stands.fallback, {}).bundle(self.state.folder, self._key)
+        return Snapshot(self._environment, checkpoint, self.loop_state.fallback, {}).bundle(self.state.folder, self._key)
 
     def begin(self, plane: Plane) -> None:
         """Run in a new thread, with a data plane that has applied `first`.
@@ -138,8 +138,8 @@ class ControlLoop:
         A server that has just started has no older documents: those that it refused are replaced by the last good ones
         first.
         """
-        if self.stands.snapshot is not None:
-            heard = step(self.stands, self._ask(plane))
+        if self.loop_state.snapshot is not None:
+            heard = step(self.loop_state, self._ask(plane))
             self._carry_out(plane, [action for action in heard if not isinstance(action, Report)])
         self._thread = threading.Thread(target=self._run, args=(plane,), name="flyball-control", daemon=True)
         self._thread.start()
@@ -161,14 +161,14 @@ class ControlLoop:
 
     def tick(self, plane: Plane) -> None:
         """Poll once and execute all actions; raises their errors."""
-        self._carry_out(plane, step(self.stands, self._look()))
+        self._carry_out(plane, step(self.loop_state, self._look()))
         if self._logged.pop("down", None):
             log("INFO", "registry reachable again", environment=self._environment)
 
     def _carry_out(self, plane: Plane, actions: list[Action]) -> None:
         for action in actions:
             if (seen := self._done(plane, action)) is not None:
-                self._carry_out(plane, step(self.stands, seen))
+                self._carry_out(plane, step(self.loop_state, seen))
 
     def _done(self, plane: Plane, action: Action) -> Observation | None:
         match action:
@@ -183,8 +183,8 @@ class ControlLoop:
                 return self._ask(plane)
             case Drop():
                 self._drop()
-            case Report(told):
-                self._report(told)
+            case Report(reports):
+                self._report(reports)
                 return Reported(time.monotonic())
         return None
 
@@ -203,13 +203,13 @@ class ControlLoop:
             self._woken.wait(wait_s)
             self._woken.clear()
 
-    def _ask(self, plane: Plane) -> Heard:
-        told = plane.told()
-        return Heard(time.monotonic(), told, plane.waiting)
+    def _ask(self, plane: Plane) -> ServersSeen:
+        reports = plane.reports()
+        return ServersSeen(time.monotonic(), reports, plane.waiting)
 
     def _drop(self) -> None:
-        stands, applied = self.stands, self.stands.applied or {}
-        dropped = self.state.drop_all_but(stands.proven.good.values(), applied.values(), stands.warm.values())
+        loop_state, applied = self.loop_state, self.loop_state.applied or {}
+        dropped = self.state.drop_all_but(loop_state.proven.good.values(), applied.values(), loop_state.warm.values())
         if dropped:
             log("INFO", "unused packages removed", count=len(dropped), packages=dropped)
 
@@ -228,16 +228,16 @@ class ControlLoop:
             self._compiler = Compiler(self._opened, self._environment, self.state.folder, self._fetches)
         return self._opened
 
-    def _look(self) -> Looked:
+    def _look(self) -> RegistrySeen:
         """Poll the registry; expensive checks run only after new events."""
-        opened, stands = self._registry(), self.stands
+        opened, loop_state = self._registry(), self.loop_state
         head = opened.log.head().sequence
         trust_changed = self._take_trust(opened)
         acted = False
-        if head != stands.seen or stands.snapshot is None:
+        if head != loop_state.seen or loop_state.snapshot is None:
             self._check_anchor(opened)
-            acted = stands.seen < 0 or opened.log.acted_since(stands.seen)
-        return Looked(time.monotonic(), head, acted, trust_changed, self._fetches.ended())
+            acted = loop_state.seen < 0 or opened.log.acted_since(loop_state.seen)
+        return RegistrySeen(time.monotonic(), head, acted, trust_changed, self._fetches.ended())
 
     def _take_trust(self, opened: RegistryHandle) -> bool:
         """Copy a newer trust policy; a refused one must not stop a rollback: servers keep the one they have."""
@@ -281,30 +281,31 @@ class ControlLoop:
         return Compiled(time.monotonic(), snapshot, asked)
 
     def _bundle(self, documents: dict[str, bytes]) -> Bundle:
-        return dataclasses.replace(self.stands.compiled, documents=documents).bundle(self.state.folder, self._key)
+        return dataclasses.replace(self.loop_state.compiled, documents=documents).bundle(self.state.folder, self._key)
 
-    def _report(self, told: Mapping[str, Deployments]) -> None:
+    def _report(self, reports: Mapping[str, Deployments]) -> None:
         """Store the servers' reports, and publish the environment's snapshot."""
-        opened, stands = self._registry(), self.stands
-        for node, said in told.items():
-            reports = reports_of(node[:NODE_LETTERS_MAX], said, stands.compiled, stands.given, stands.proven.refused)
-            opened.nodes.report(node[:NODE_LETTERS_MAX], self._environment, reports, actor=self._actor)
+        opened, loop_state = self._registry(), self.loop_state
+        for url, report in reports.items():
+            node = url[:NODE_LETTERS_MAX]
+            rows = reports_of(node, report, loop_state.compiled, loop_state.given, loop_state.proven.refused)
+            opened.nodes.report(node, self._environment, rows, actor=self._actor)
         self._publish(opened)
 
     def _publish(self, opened: RegistryHandle) -> None:
         """Record a changed snapshot as one event, by the environment's first loop that has compiled all of it."""
-        stream, generation = publish_stream(self._environment), self.stands.generation
+        stream, generation = publish_stream(self._environment), self.loop_state.generation
         revision = opened.log.revision(stream)
-        if self.stands.mendable or opened.tables.published(self._environment) >= generation:
+        if self.loop_state.retryable or opened.tables.published(self._environment) >= generation:
             return
-        digest = digest_of(self.stands.compiled.bundle(self.state.folder, self._key).index)
+        digest = digest_of(self.loop_state.compiled.bundle(self.state.folder, self._key).index)
         body = {"environment": self._environment, "generation": generation, "digest": digest}
         with contextlib.suppress(RegistryConflictError):  # another loop was faster
             opened.log.append(stream, revision, "published", body, actor=self._actor, authenticated="server")
 
     def _say_down(self, error: Exception) -> None:
         if isinstance(error, UnavailableError) and self._opened is not None:
-            self.stands.seen = -1  # events during the outage are checked afterwards
+            self.loop_state.seen = -1  # events during the outage are checked afterwards
         self._log_once("down", "WARN", "registry not followed, serving the last good snapshot", str(error))
 
     def _log_once(self, kind: str, level: Literal["WARN", "ERROR"], message: str, reason: str) -> None:

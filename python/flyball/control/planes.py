@@ -33,7 +33,7 @@ class ServerPlane:
         """Load and swap; a refused deployment keeps its old document."""
         self._server.apply(bundle.to_bytes())
 
-    def told(self) -> dict[str, Deployments]:
+    def reports(self) -> dict[str, Deployments]:
         """The server's report: served, refused and warm deployments."""
         return {self._node: self._server.deployments()}
 
@@ -54,10 +54,10 @@ class FolderPlane:
         self._generation = bundle.parsed_index().generation
         self.waiting = bool(self._urls)
 
-    def told(self) -> dict[str, Deployments]:
+    def reports(self) -> dict[str, Deployments]:
         """The servers' reports, without servers that do not answer."""
-        found = {url: said for url in self._urls if (said := self._asked(url)) is not None}
-        current = [said for said in found.values() if said.refused or said.generation == self._generation]
+        found = {url: report for url in self._urls if (report := self._asked(url)) is not None}
+        current = [report for report in found.values() if report.refused or report.generation == self._generation]
         self.waiting = len(current) < len(self._urls)
         return found
 

@@ -68,14 +68,14 @@ class Drop:
 class Report:
     """Send the servers' reports to the registry."""
 
-    told: Mapping[str, Deployments]
+    reports: Mapping[str, Deployments]
 
 
 Action = Compile | Keep | Apply | Ask | Drop | Report
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class RegistrySeen:
     """The registry's last event, and whether acts, the trust policy or fetched files are new."""
 
     now: float
@@ -103,11 +103,11 @@ class Applied:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ServersSeen:
     """The servers' reports; `waiting`: one of them has not seen the last snapshot yet."""
 
     now: float
-    told: Mapping[str, Deployments]
+    reports: Mapping[str, Deployments]
     waiting: bool
 
 
@@ -118,7 +118,7 @@ class Reported:
     now: float
 
 
-Observation = Looked | Compiled | Applied | Heard | Reported
+Observation = RegistrySeen | Compiled | Applied | ServersSeen | Reported
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ class State:
     waiting: bool = False
     reported_at: float = NEVER
     applied_at: float = NEVER
-    judge_at: float | None = None
+    apply_again_at: float | None = None
     again_at: float = NEVER
     again_s: float = COMPILE_AGAIN_S
 
@@ -155,7 +155,7 @@ class State:
         return self.snapshot.generation if self.snapshot else 0
 
     @property
-    def mendable(self) -> bool:
+    def retryable(self) -> bool:
         """Whether a retry may help: a missing file may be restored without any event."""
         refusals = self.snapshot.refusals if self.snapshot else {}
         return any(refusal.code != REVOKED for refusal in refusals.values())
@@ -183,10 +183,10 @@ class State:
 def step(state: State, seen: Observation) -> list[Action]:
     """Update the state by an observation; returns the actions, in order."""
     match seen:
-        case Looked():
-            return list(_looked(state, seen))
+        case RegistrySeen():
+            return list(_on_registry(state, seen))
         case Compiled():
-            _take(state, seen)
+            _on_compiled(state, seen)
             return list(_serve(state, seen.now))
         case Applied(now, documents):
             before = state.applied or {}
@@ -195,16 +195,16 @@ def step(state: State, seen: Observation) -> list[Action]:
             state.applied, state.given, state.applied_at = documents, state.generation, now
             state.reported_at = NEVER
             return []
-        case Heard():
-            return list(_heard(state, seen))
+        case ServersSeen():
+            return list(_on_servers(state, seen))
         case Reported(now):
             state.reported_at = now
             return []
 
 
-def _looked(state: State, seen: Looked) -> Iterator[Action]:
+def _on_registry(state: State, seen: RegistrySeen) -> Iterator[Action]:
     if seen.trust_changed:
-        state.judge_at = seen.now + TRUST_READ_S
+        state.apply_again_at = seen.now + TRUST_READ_S
     moved = state.snapshot is None or seen.head != state.seen
     if moved and (state.snapshot is None or state.seen < 0 or seen.acted):
         yield Compile(seen.head, "events")
@@ -212,13 +212,13 @@ def _looked(state: State, seen: Looked) -> Iterator[Action]:
     state.seen = seen.head
     if not moved and seen.fetched:
         yield Compile(seen.head, "files")
-    elif not moved and state.mendable and seen.now >= state.again_at:
+    elif not moved and state.retryable and seen.now >= state.again_at:
         yield Compile(seen.head, "retry")
     else:
         yield from _serve(state, seen.now)
 
 
-def _take(state: State, seen: Compiled) -> None:
+def _on_compiled(state: State, seen: Compiled) -> None:
     state.snapshot, state.seen = seen.snapshot, seen.asked.head
     if seen.asked.cause != "retry":
         state.reported_at = NEVER  # a promotion may wait for reports of servers that serve it already
@@ -229,11 +229,11 @@ def _take(state: State, seen: Compiled) -> None:
 
 
 def _serve(state: State, now: float) -> Iterator[Action]:
-    judging = state.judge_at is not None and now >= state.judge_at
-    if judging:
-        state.judge_at = None
+    again = state.apply_again_at is not None and now >= state.apply_again_at
+    if again:
+        state.apply_again_at = None
         state.proven.refused.clear()  # the new policy may accept it
-    given = list(_give(state, again=judging))
+    given = list(_give(state, again=again))
     yield from given
     if given or now - state.reported_at >= (ASK_AGAIN_S if state.waiting else REPORT_S):
         yield Ask()
@@ -247,15 +247,15 @@ def _give(state: State, *, again: bool = False) -> Iterator[Action]:
         yield Apply(documents)
 
 
-def _heard(state: State, seen: Heard) -> Iterator[Action]:
+def _on_servers(state: State, seen: ServersSeen) -> Iterator[Action]:
     """Process reports: a document that all servers refuse is replaced by the last good one at once."""
     applied, state.waiting = state.applied or {}, seen.waiting
     everybody = not seen.waiting or seen.now - state.applied_at >= REFUSALS_WAIT_S
-    state.proven.hear(applied, seen.told, generation=state.given, everybody=everybody)
+    state.proven.hear(applied, seen.reports, generation=state.given, everybody=everybody)
     yield _keep(state, applied)
     yield from _give(state)
     yield Drop()
-    yield Report(seen.told)
+    yield Report(seen.reports)
 
 
 def _keep(state: State, wanted: dict[str, bytes]) -> Keep:

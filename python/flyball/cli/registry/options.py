@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from flyball.registry.acts.interface import Acting, Actor
-    from flyball.registry.acts.registry import Subject
+    from flyball.registry.acts.registry import GateInput
     from flyball.registry.acts.rules import Gate
     from flyball.registry.local import LocalRegistry
 
@@ -112,7 +112,7 @@ def registry_extra(what: str = "the registry") -> Iterator[None]:
         raise MissingExtraError(f"{what} needs {error.name}, which is not installed", next_step=step) from error
 
 
-def _gates(subject: Subject) -> list[Gate]:
+def _gates(subject: GateInput) -> list[Gate]:
     """Run the gates of a promotion; imported late, because most verbs never need them."""
     from flyball.control.gates import run_gates
 

@@ -109,7 +109,7 @@ def _log_request(scope: Scope, request_id: str, status: int, began: float) -> No
     )
 
 
-def _request_id(told: bytes) -> str:
+def _request_id(sent: bytes) -> str:
     """The caller's request id if valid, so that both logs can be joined."""
-    text = told.decode("latin-1")
+    text = sent.decode("latin-1")
     return text if _ID.match(text) else uuid.uuid4().hex

@@ -69,8 +69,8 @@ class Uploads:
                 code="unsupported_media",
                 next_step=f"send it as content-type: {media_type}",
             )
-        told = request.headers.get("content-length", "")
-        if told.isdigit() and int(told) > self.bytes_max:
+        announced = request.headers.get("content-length", "")
+        if announced.isdigit() and int(announced) > self.bytes_max:
             raise self._too_large()
         with (
             slot(self._places, f"{AT_ONCE_MAX} uploads are in progress already", _RETRY_AFTER_S),

@@ -51,7 +51,7 @@ _DIGESTS = ("models", "decision", "policy", "schema")
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class GateInput:
     """The input of gates: a version, and its target environment."""
 
     handle: RegistryHandle
@@ -63,13 +63,13 @@ class Subject:
 class Registry(Reading):
     """A registry on this machine. `gates` check promotions; without gates promotions fail."""
 
-    def __init__(self, opened: RegistryHandle, gates: Callable[[Subject], list[Gate]] | None = None) -> None:
+    def __init__(self, opened: RegistryHandle, gates: Callable[[GateInput], list[Gate]] | None = None) -> None:
         super().__init__(opened)
         self._gates = gates
         self._refusals = Refusals(opened.log)
 
     @classmethod
-    def open(cls, home: Home | Path | str | None = None, *, gates: Callable[[Subject], list[Gate]] | None = None) -> Self:
+    def open(cls, home: Home | Path | str | None = None, *, gates: Callable[[GateInput], list[Gate]] | None = None) -> Self:
         """Open a registry: the given home, else FLYBALL_REGISTRY, else `.flyball/registry`."""
         return cls(RegistryHandle.at(home), gates)
 
@@ -309,7 +309,7 @@ class Registry(Reading):
             raise RegistryRefusedError(
                 "this registry was opened without gates, so nothing is promoted", next_step="open it by flyball.control"
             )
-        return self._gates(Subject(self.handle, name, version, asked.environment))
+        return self._gates(GateInput(self.handle, name, version, asked.environment))
 
 
 def _owner(actor: Actor, owner: str) -> tuple[Actor, dict[str, str]]:
