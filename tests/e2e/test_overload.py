@@ -14,7 +14,7 @@ from tests.support import command_line, serving, snapshots
 from tests.support.held_clock import HeldClock
 from tests.support.onnx_models import Arrays, row
 from tests.support.raw_h2 import Connection, frame
-from tests.support.run_state import cpu_ticks, in_flight, under_way
+from tests.support.run_state import cpu_ms, in_flight, under_way
 from tests.support.serving import Server, until
 from tests.support.wire import Http, Raw, json_request, metrics, raw_infer, raw_post, raws, settled
 
@@ -212,12 +212,12 @@ def test_the_more_urgent_of_the_queued_requests_runs_first(
         stop_run(server, clock, patient, used)
 
 
-def stop_run(server: Server, clock: HeldClock, raw: Raw, since: int = 0) -> int:
+def stop_run(server: Server, clock: HeldClock, raw: Raw, since: float | None = None) -> float:
     """Lets a run end once it is under way, and reads its answer; gives the CPU time that was used by then."""
     under_way(server, since)
     clock.advance(RUN_MS_MAX)
     assert status(raw) == 500
-    return cpu_ticks(server)
+    return cpu_ms(server)
 
 
 @pytest.mark.parametrize("run", [1, 2], ids=["the second run", "the third run"])
@@ -230,7 +230,7 @@ def test_an_urgent_request_that_comes_during_a_run_goes_next(
         for place, raw in enumerate(patient):
             raw.send(counted(ENDLESS))
             in_flight(server, place + 1)
-        used = 0
+        used = None
         for over in patient[:run]:
             used = stop_run(server, clock, over, used)
         under_way(server, used)

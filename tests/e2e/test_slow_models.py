@@ -18,7 +18,7 @@ from tests.support import command_line, serving, snapshots
 from tests.support.crowd import crowd
 from tests.support.held_clock import HeldClock
 from tests.support.onnx_models import Arrays, row
-from tests.support.run_state import cpu_ticks, under_way
+from tests.support.run_state import cpu_ms, under_way
 from tests.support.serving import Server, until
 from tests.support.triton_clients import grpc_client, grpc_infer
 from tests.support.wire import (
@@ -117,7 +117,7 @@ def test_an_endless_run_is_stopped_on_both_transports_and_the_others_are_served_
         reply = raw.reply()
         assert reply is not None
         assert (reply.status, reply.error) == (500, stopped)
-        used = cpu_ticks(server)
+        used = cpu_ms(server)
         with grpc_client(server) as client, ThreadPoolExecutor(1) as asking:
             failing = asking.submit(grpc_infer, client, "looped", counting(ENDLESS))
             under_way(server, used)
@@ -142,7 +142,7 @@ def test_a_model_that_breaks_again_and_again_is_left_alone_and_comes_back_once_a
 
     def stop_a_run() -> int:
         with Raw(server) as raw:
-            used = cpu_ticks(server)
+            used = cpu_ms(server)
             raw.send(raw_infer("looped", counting(ENDLESS)))
             under_way(server, used)
             clock.advance(RUN_MS_MAX)

@@ -10,12 +10,11 @@ def in_flight(server: Server, count: int) -> None:
     until(f"{count} in flight", lambda: metrics(server).sum("flyball_in_flight") == count or None)
 
 
-def cpu_ticks(server: Server) -> int:
-    """What the compute lane has used of its core so far, in hundredths of a second."""
+def cpu_ms(server: Server) -> float:
+    """The CPU time that the compute lane has used so far."""
     tasks = Path(f"/proc/{server.process.pid}/task").iterdir()
     (thread,) = [task for task in tasks if _name(task) == "compute-0"]
-    fields = (thread / "stat").read_text().rpartition(")")[2].split()
-    return int(fields[11]) + int(fields[12])
+    return int((thread / "schedstat").read_text().split()[0]) / 1e6
 
 
 def _name(task: Path) -> str:
@@ -26,6 +25,10 @@ def _name(task: Path) -> str:
         return ""
 
 
-def under_way(server: Server, since: int = 0) -> None:
-    """Until a run has begun: its thread has used some CPU time since. What comes then waits behind it."""
-    until("a run is under way", lambda: cpu_ticks(server) >= since + 3 or None)
+def under_way(server: Server, since: float | None = None) -> None:
+    """Waits until a run has begun. What comes then waits behind it.
+
+    A run is known by the CPU time of its lane. Little of it is needed: beside busy processes a niced lane gets few
+    milliseconds a second. Without `since` the time must exceed what the lane used to start.
+    """
+    until("a run is under way", lambda: cpu_ms(server) >= (10 if since is None else since + 2) or None)

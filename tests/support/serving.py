@@ -197,8 +197,21 @@ class Server:
     def kill(self) -> Ending:
         """Ends it in any case; for clean-up only."""
         if self.process.poll() is None:
+            raise_priority(self.process.pid)
             self.process.kill()
         return self.wait()
+
+
+def raise_priority(pid: int) -> None:
+    """Gives all threads of a server the usual priority, where the tests may do that.
+
+    A killed process ends once each of its threads got a core again. Those with the idle policy wait for that up to a
+    minute beside busy processes.
+    """
+    with contextlib.suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setscheduler(int(task.name), os.SCHED_OTHER, os.sched_param(0))
+            os.setpriority(os.PRIO_PROCESS, int(task.name), 0)
 
 
 def stop_and_continue(process: subprocess.Popen[str]) -> None:
