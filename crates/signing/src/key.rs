@@ -84,8 +84,8 @@ impl PublicKey {
         &self.hint
     }
 
-    /// Whether this key signed these bytes. The signature is in DER.
-    pub(crate) fn signed(&self, message: &[u8], signature: &[u8]) -> bool {
+    /// Whether this key made the signature, in DER, of the message.
+    pub(crate) fn verifies(&self, message: &[u8], signature: &[u8]) -> bool {
         match &self.point {
             Point::P256(point) => {
                 UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point).verify(message, signature).is_ok()

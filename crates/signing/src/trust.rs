@@ -64,7 +64,7 @@ impl TrustRoots {
         let mut known = false;
         for signature in &envelope.signatures {
             let Some(root) = self.keys.iter().find(|root| root.hint() == signature.key) else { continue };
-            if !root.signed(&message, &signature.der) {
+            if !root.verifies(&message, &signature.der) {
                 let key = format!("the root key {}", root.hint());
                 return Err(Refused::BadSignature { what: POLICY, key });
             }

@@ -79,7 +79,7 @@ impl TrustedKey {
         message: &[u8],
         signature: &Signature,
     ) -> Result<(), Refused> {
-        if self.public.signed(message, &signature.der) {
+        if self.public.verifies(message, &signature.der) {
             return Ok(());
         }
         Err(Refused::BadSignature { what, key: self.shown() })

@@ -112,7 +112,7 @@ fn within<M>(model: &Model<M>, demand: Demand, wait: Duration, now: Nanos) -> Re
         return Ok(());
     }
     let text = format!(
-        "model '{}' has requests for {} before this one, which may wait for {}; try again later",
+        "model '{}' has {} of queued work, and this request may wait for {} at most; try again later",
         model.name,
         seconds(wait),
         seconds(wait_max)
