@@ -158,3 +158,36 @@ def test_two_models_are_compared_in_turn_and_two_loads_cannot_be(model: Model, t
     mixed = bench("compare", path, "some.json", folder=tmp_path)
     assert mixed.returncode == 2
     assert "only be compared with another record" in mixed.stderr
+
+
+LIMITS = """
+decision: limits
+owner: risk@example.com
+purpose: rules alone
+input:
+  amount: {type: float, min: 0}
+policy:
+  outcomes: [pass, reject]
+  rules:
+    - {when: amount <= 100.0, then: pass}
+    - {when: amount > 100.0, then: reject, reason: R1}
+  reasons: {texts: {R1: above the limit}}
+"""
+
+
+@pytest.mark.timeout(90)
+def test_two_servers_decisions_are_compared_with_rows_of_a_file(start: Callable[..., Server], tmp_path: Path) -> None:
+    (tmp_path / "limits.yaml").write_text(LIMITS)
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"amount": 10.0 * at}) + "\n" for at in range(20)))
+    server = start(*serving.flyball(), "serve", "--decision", tmp_path / "limits.yaml", "--listen", "127.0.0.1:0")
+    url = f"http://{server.address}"
+    short = ("--repeats", 5, "--seconds", 0.2, "--connections", 2, "--model", "limits", "--protocol", "decision")
+    done = bench("compare", url, url, *short, "--rows", "rows.jsonl", "--json", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    windows = record_of(tmp_path).windows
+    assert len(windows) == 10
+    assert all(window.result.answered == window.result.sent > 0 for window in windows)
+    assert {window.plan.path for window in windows} == {"/v1/decisions/limits"}
+    without = bench("compare", url, url, *short, folder=tmp_path)
+    assert without.returncode == 2
+    assert "--rows and --protocol decision are used together" in without.stderr
