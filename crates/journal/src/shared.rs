@@ -126,8 +126,10 @@ impl Shared {
         let rings = self.lanes.iter().filter_map(|lane| lane.ring.since_ns());
         let pending = Some(self.pending_since_ns.load(Ordering::Relaxed)).filter(|since| *since > 0);
         let oldest = rings.chain(pending).min();
+        // Before the writer's count: a record that moves between the two is counted twice rather than never.
+        let in_rings = self.lanes.iter().map(|lane| lane.ring.len() as u64).sum::<u64>();
         let mut counts = self.counters.read();
-        counts.unsynced_records += self.lanes.iter().map(|lane| lane.ring.len() as u64).sum::<u64>();
+        counts.unsynced_records += in_rings;
         counts.unsynced_ns = oldest.map_or(0, |since| now.saturating_sub(since));
         counts.loss_max_ns = self.loss_max_ns;
         counts.available = self.unavailable();

@@ -73,6 +73,8 @@ pub(crate) struct Writer {
     taken: Vec<u64>,
     /// When the oldest record of the current round came.
     since_ns: u64,
+    /// The same while records move from a ring to the group, else zero.
+    in_hand_ns: u64,
     payload: Vec<u8>,
     checkpoints: Checkpoints,
     durable: File,
@@ -125,6 +127,7 @@ impl Writer {
             group: Group::default(),
             taken,
             since_ns: 0,
+            in_hand_ns: 0,
             payload: Vec::new(),
             checkpoints,
             durable,
@@ -188,9 +191,8 @@ impl Writer {
             let Some(since_ns) = lane.ring.since_ns() else { continue };
             self.since_ns = since_ns;
             // Published before the ring shrinks: no record ever seems durable too early.
-            if self.group.since_ns == 0 {
-                shared.pending_since_ns.store(since_ns, Ordering::Relaxed);
-            }
+            self.in_hand_ns = since_ns;
+            self.publish();
             let taken = lane.ring.drain(ROUND_RECORDS, shared.now_ns(), |record| {
                 match self.add(&record, None) {
                     // Not earlier: a commit on the way must not include it.
@@ -202,6 +204,7 @@ impl Writer {
                 }
                 lane.ring.give_back(record);
             });
+            self.in_hand_ns = 0;
             most = most.max(taken);
         }
         self.publish();
@@ -314,8 +317,10 @@ impl Writer {
 
     /// Publishes the group's state to lanes and gauges.
     fn publish(&self) {
-        self.shared.pending_since_ns.store(self.group.since_ns, Ordering::Relaxed);
-        self.shared.counters.pending.store(self.group.records, Ordering::Relaxed);
+        let since_ns = if self.group.since_ns == 0 { self.in_hand_ns } else { self.group.since_ns };
+        let in_hand = u64::from(self.in_hand_ns > 0);
+        self.shared.pending_since_ns.store(since_ns, Ordering::Relaxed);
+        self.shared.counters.pending.store(self.group.records + in_hand, Ordering::Relaxed);
     }
 
     fn write_or_commit(&mut self) {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::disk::tests::{Failing, FaultyDisk, Plan};
+use crate::payload::INPUT_BYTES_MAX;
 use std::collections::HashSet;
 
 const FAILINGS: [Failing; 3] = [Failing::Io, Failing::Space, Failing::Short];
@@ -273,4 +274,31 @@ fn a_disk_that_does_not_answer_bounds_what_can_be_lost() {
     story.until_kept(&*lane, 400_000);
     journal.close();
     story.check(folder.path(), "behind");
+}
+
+#[test]
+fn a_record_is_counted_as_unsynced_while_the_writer_stores_its_long_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = Arc::new(FaultyDisk::default());
+    let journal = opened_on(&disk, folder.path()).unwrap();
+    let lane = journal.lane(0);
+    // The writer has nothing else to do with the disk then.
+    let ticket = offer(&*lane, 1, true).unwrap();
+    assert_eq!(kept(&*lane, ticket), Ok(()));
+    thread::sleep(Duration::from_millis(20));
+    let held = disk.1.lock().unwrap();
+    lane.reserve(1).unwrap();
+    let mut entry = lane.blank();
+    fill(&mut entry, 2, false);
+    entry.input.clear();
+    Encoder::new(&mut entry.input).str(&"x".repeat(INPUT_BYTES_MAX + 1)).unwrap();
+    lane.offer(entry);
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_millis(100) {
+        let counts = journal.counts();
+        assert!(counts.unsynced_records > 0 && counts.unsynced_ns > 0, "{counts:?}");
+    }
+    drop(held);
+    journal.close();
+    assert_eq!(journal.counts().unsynced_records, 0);
 }
