@@ -10,7 +10,7 @@ from flyball.native.journal import JournalLog
 from tests.reference import journal
 from tests.support import serving
 
-CYCLES = 200 if os.environ.get("FLYBALL_TESTS") == "full" else 50
+CYCLES = 200 if os.environ.get("FLYBALL_TESTS") == "full" else 20
 SEED = 8
 
 
