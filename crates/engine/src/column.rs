@@ -1,7 +1,7 @@
 //! The joined rows of one input, in reused memory, and ONNX Runtime's view of them.
 
 use crate::strings;
-use bytemuck::{AnyBitPattern, NoUninit};
+use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
 use flyball_core::{DataType, Shape, Tensor, TensorData};
 use half::{bf16, f16};
 use ort::session::SessionInputValue;
@@ -9,14 +9,20 @@ use ort::value::{PrimitiveTensorElementType, TensorRef};
 use std::fmt::Debug;
 
 /// Maximum memory kept for the next batch; the rest of a larger one is freed.
-const KEPT_WORDS_MAX: usize = (4 << 20) / size_of::<u64>();
+const KEPT_LINES_MAX: usize = (4 << 20) / size_of::<Line>();
 const KEPT_STRINGS_MAX: usize = 4096;
 
-/// `u64` words keep every element type aligned; `length_bytes` is the used part.
+/// A cache line, aligned as ONNX Runtime's own tensors are. Some kernels add numbers in an order that depends on where a tensor
+/// starts: at another place the same row could give other bits.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([u64; 8]);
+
+/// `length_bytes` is the used part of `lines`.
 #[derive(Default)]
 pub(crate) struct Column {
     shape: Shape,
-    words: Vec<u64>,
+    lines: Vec<Line>,
     length_bytes: usize,
     strings: Vec<String>,
 }
@@ -26,8 +32,8 @@ impl Column {
         self.shape.clear();
         self.length_bytes = 0;
         self.strings.clear();
-        if self.words.len() > KEPT_WORDS_MAX {
-            self.words = Vec::new();
+        if self.lines.len() > KEPT_LINES_MAX {
+            self.lines = Vec::new();
         }
         if self.strings.capacity() > KEPT_STRINGS_MAX {
             self.strings = Vec::new();
@@ -43,10 +49,11 @@ impl Column {
         match &part.data {
             TensorData::Fixed(bytes) => {
                 let end = self.length_bytes + bytes.len();
-                if self.words.len() < end.div_ceil(8) {
-                    self.words.resize(end.div_ceil(8), 0);
+                let lines = end.div_ceil(size_of::<Line>());
+                if self.lines.len() < lines {
+                    self.lines.resize(lines, Line::zeroed());
                 }
-                bytemuck::cast_slice_mut(&mut self.words)[self.length_bytes..end].copy_from_slice(bytes);
+                bytemuck::cast_slice_mut(&mut self.lines)[self.length_bytes..end].copy_from_slice(bytes);
                 self.length_bytes = end;
             }
             TensorData::Strings(strings) => self.strings.extend(strings.iter().cloned()),
@@ -83,6 +90,33 @@ impl Column {
     }
 
     fn elements<T: AnyBitPattern>(&self) -> &[T] {
-        &bytemuck::cast_slice(&self.words)[..self.length_bytes / size_of::<T>()]
+        &bytemuck::cast_slice(&self.lines)[..self.length_bytes / size_of::<T>()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_start_at_a_cache_line_whatever_their_size() {
+        let columns: Vec<Column> = (1..200)
+            .map(|size| {
+                let data = TensorData::Fixed(vec![7; size].into());
+                let part = Tensor {
+                    name: "x".into(),
+                    datatype: DataType::Uint8,
+                    shape: Shape::from_slice(&[1, size as i64]),
+                    data,
+                };
+                let mut column = Column::default();
+                column.add(&part);
+                column
+            })
+            .collect();
+        for (size, column) in (1..).zip(&columns) {
+            assert_eq!(column.elements::<u8>(), vec![7; size]);
+            assert_eq!(column.elements::<u8>().as_ptr().addr() % 64, 0);
+        }
     }
 }
