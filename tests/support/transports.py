@@ -407,5 +407,5 @@ TONGUES: dict[str, Callable[[Door, Ask], Got]] = {
     "gRPC stream": as_stream,
     "gRPC shared memory": as_memory_grpc,
 }
-# Half precision and what is no number have no JSON and no contents: they travel where bytes do.
-TEXTUAL = {"FP16": {"REST JSON", "gRPC contents"}, "infinity": {"REST JSON"}}
+# Half precision has no JSON and no contents: it travels where bytes do.
+TEXTUAL = {"FP16": {"REST JSON", "gRPC contents"}}

@@ -41,7 +41,9 @@ BOUNDS = {
     "journal_checkpoint_s": (1, 3600),
     "compress_bytes_min": (0, 2**31 - 1),
 }
-SWITCHES = ["mlock", "allow_anonymous", "watch_snapshot", "allow_model_control", "allow_shared_memory", "offline"]
+SWITCHES = [
+    *("mlock", "allow_anonymous", "watch_snapshot", "allow_model_control", "allow_shared_memory", "strict_json", "offline")
+]
 TLS_FILES = ["tls_cert", "tls_key", "tls_client_ca"]
 NULLABLE = {
     "lanes", "compute_lanes", "memory_bytes_max", "run_memory_bytes_max", "probe_memory_bytes_max", "ort_path",

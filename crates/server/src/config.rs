@@ -88,6 +88,8 @@ pub struct ServerConfig {
     pub allow_model_control: bool,
     /// Whether clients may pass tensors in shared memory.
     pub allow_shared_memory: bool,
+    /// Whether JSON tensors refuse NaN and Infinity.
+    pub strict_json: bool,
     /// The folder in which feature windows survive restarts. Null: in memory only.
     pub features_folder: Option<PathBuf>,
     /// The folder in which decisions are recorded. Null: not recorded.
@@ -154,6 +156,7 @@ impl Default for ServerConfig {
             watch_snapshot: false,
             allow_model_control: false,
             allow_shared_memory: false,
+            strict_json: false,
             features_folder: None,
             journal_folder: None,
             journal_sync_ms: 200,

@@ -11,6 +11,7 @@ mod http;
 mod infer_request;
 mod infer_response;
 mod json;
+mod non_finite;
 mod numbers;
 mod parameters;
 mod raw;

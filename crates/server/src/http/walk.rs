@@ -74,7 +74,8 @@ impl WalkRequest {
         reply(match self.named {
             Named::Model(model) => {
                 let (header_length, regions) = (head.header_length, context.shared.regions.clone());
-                let dialect = HttpDialect { model, header_length, regions };
+                let strict_json = config.strict_json;
+                let dialect = HttpDialect { model, header_length, regions, strict_json };
                 serve(&context.lane, &Inference(&dialect), arrival).await
             }
             Named::Decision(name) => {

@@ -298,7 +298,10 @@ fn http() -> (HttpDialect, Bytes) {
     let body = [head.as_bytes(), &row(), &row()].concat();
     let name = received(MODEL.as_bytes()).try_into().unwrap();
     let model = ModelRef { name, version: None };
-    (HttpDialect { model, header_length: Some(head.len()), regions: None }, received(&body))
+    (
+        HttpDialect { model, header_length: Some(head.len()), regions: None, strict_json: false },
+        received(&body),
+    )
 }
 
 fn grpc() -> (GrpcDialect, Bytes) {

@@ -4,7 +4,7 @@
 
 use super::check::{Budget, Described, check_distinct, check_name, check_output};
 use super::envelope::{Envelope, Input, Output, Parts, Text, Unread};
-use super::{binary, json, numbers, parameters, shared};
+use super::{binary, json, non_finite, numbers, parameters, shared};
 use crate::regions::Regions;
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
@@ -28,6 +28,8 @@ pub struct HttpDialect {
     pub header_length: Option<usize>,
     /// Registered shared memory; none: disabled.
     pub regions: Option<Arc<Regions>>,
+    /// Refuses NaN and Infinity in JSON, in both directions.
+    pub strict_json: bool,
 }
 
 /// The reply over HTTP.
@@ -81,18 +83,32 @@ impl Dialect for HttpDialect {
         let mut tensors = Tensors {
             dialect: self,
             limits,
-            text: &text,
+            text: text.clone(),
+            unmasked: &text,
             raw: body.slice(json_length..),
             taken: 0,
             budget: Budget::of(limits),
             inputs: spare,
             outputs: SmallVec::new(),
         };
-        let envelope = Envelope::read(&text, limits, &mut tensors).map_err(|unread| match unread {
-            Unread::Json(error) => not_json(&text, &error),
+        let mut envelope = Envelope::read(&text, limits, &mut tensors);
+        let masked;
+        if let Err(Unread::Json(error)) = &envelope
+            && error.is_syntax()
+            && let Some(text) = non_finite::masked(&text)
+        {
+            if self.strict_json {
+                return Err(not_strict_json(error));
+            }
+            masked = ByteString::from(text);
+            tensors.begin_again(masked.clone());
+            envelope = Envelope::read(&masked, limits, &mut tensors);
+        }
+        let envelope = envelope.map_err(|unread| match unread {
+            Unread::Json(error) => Fault::malformed(format!("the JSON part does not parse: {error}")),
             Unread::Part(fault) => fault,
         })?;
-        let id = envelope.id.map(|id| shared_text(&text, id));
+        let id = envelope.id.map(|id| shared_text(&tensors.text, id));
         if let Some(id) = &id {
             check_name("id", id, limits)?;
         }
@@ -117,7 +133,7 @@ impl Dialect for HttpDialect {
     fn answer(&self, answer: &Answer<'_>, out: &mut BytesMut) -> Result<HttpReply, Fault> {
         shared::write_outputs(answer)?;
         out.reserve(JSON_BYTES + raw(answer).map(binary::size).sum::<usize>());
-        json::write_answer(answer, out).inspect_err(|_| out.clear())?;
+        json::write_answer(answer, self.strict_json, out).inspect_err(|_| out.clear())?;
         let json_length = out.len();
         raw(answer).for_each(|data| binary::write(data, out));
         let body = out.split().freeze();
@@ -179,7 +195,9 @@ impl HttpDialect {
 struct Tensors<'d> {
     dialect: &'d HttpDialect,
     limits: &'d RequestLimits,
-    text: &'d ByteString,
+    text: ByteString,
+    /// The text before its NaN and Infinity were masked, if they were.
+    unmasked: &'d str,
     raw: Bytes,
     taken: usize,
     budget: Budget,
@@ -189,13 +207,14 @@ struct Tensors<'d> {
 
 impl<'t> Parts<'t> for Tensors<'_> {
     fn input(&mut self, input: Input<'t>) -> Result<(), Fault> {
-        let name = shared_text(self.text, input.name);
+        let name = shared_text(&self.text, input.name);
         let tensor = Described::check(name, &input.datatype.0, input.shape, self.limits)?;
         let mut parameters = input.parameters.unwrap_or_default();
         let span = parameters.shared().span("input", &tensor.name, self.dialect.regions.as_deref())?;
         let tensor = match (input.data, parameters.binary_data_size, span) {
             (Some(data), None, None) => {
-                let data = numbers::read(&tensor, data.get(), &mut self.budget)?;
+                let text = self.unmasked(data.get());
+                let data = numbers::read(&tensor, text, &mut self.budget)?;
                 tensor.with(data)
             }
             (None, Some(size), None) => {
@@ -220,7 +239,7 @@ impl<'t> Parts<'t> for Tensors<'_> {
     }
 
     fn output(&mut self, output: Output<'t>) -> Result<(), Fault> {
-        let name = shared_text(self.text, output.name);
+        let name = shared_text(&self.text, output.name);
         check_name("output", &name, self.limits)?;
         let mut parameters = output.parameters.unwrap_or_default();
         let region = parameters.shared().span("output", &name, self.dialect.regions.as_deref())?;
@@ -232,7 +251,22 @@ impl<'t> Parts<'t> for Tensors<'_> {
     }
 }
 
-impl Tensors<'_> {
+impl<'d> Tensors<'d> {
+    /// Forgets what the first attempt read.
+    fn begin_again(&mut self, masked: ByteString) {
+        self.text = masked;
+        self.taken = 0;
+        self.budget = Budget::of(self.limits);
+        self.inputs.clear();
+        self.outputs.clear();
+    }
+
+    /// The same part of the text before masking, which keeps all offsets.
+    fn unmasked(&self, part: &str) -> &'d str {
+        let start = part.as_ptr().addr() - self.text.as_ptr().addr();
+        &self.unmasked[start..start + part.len()]
+    }
+
     fn take(&mut self, tensor: &Described, size: usize) -> Result<Bytes, Fault> {
         if self.dialect.header_length.is_none() {
             return Err(tensor.malformed(format_args!(
@@ -272,21 +306,9 @@ fn shared_text(text: &ByteString, part: Text<'_>) -> ByteString {
     }
 }
 
-fn not_json(text: &str, error: &serde_json::Error) -> Fault {
-    if error.is_syntax() && names_a_non_number(text, error) {
-        return Fault::malformed(format!(
-            "the JSON part does not parse: {error}; JSON has no NaN and no Infinity, send such numbers as binary \
-             tensor data or over gRPC"
-        ));
-    }
-    Fault::malformed(format!("the JSON part does not parse: {error}"))
-}
-
-/// Whether the parser stopped at `NaN` or `Infinity`, which several languages write by default.
-fn names_a_non_number(text: &str, error: &serde_json::Error) -> bool {
-    let line = text.split('\n').nth(error.line().saturating_sub(1)).unwrap_or_default().as_bytes();
-    let start = error.column().saturating_sub(2).min(line.len());
-    let end = (error.column() + 8).min(line.len());
-    let near = &line[start..end];
-    near.windows(3).any(|word| word == b"NaN" || word == b"Inf")
+fn not_strict_json(error: &serde_json::Error) -> Fault {
+    Fault::malformed(format!(
+        "the JSON part does not parse: {error}; strict JSON (setting strict_json) has no NaN and no Infinity, send such \
+         numbers as binary tensor data or over gRPC"
+    ))
 }

@@ -1,9 +1,9 @@
 //! Responses and errors in JSON, written straight into one buffer.
 //!
-//! Floats use the shortest form that parses back to the same value; a value that JSON cannot represent is a
-//! fault, never `null`.
+//! Floats use the shortest form that parses back to the same value. Infinities and NaN are words that the
+//! standard does not have; in strict JSON they are a fault, never `null`.
 
-use super::binary;
+use super::{binary, non_finite};
 use bytes::{BufMut, Bytes, BytesMut};
 use flyball_core::{Answer, DataType, Fault, FaultKind, OutputSlot, Stage, Tensor, TensorData};
 use serde::Serialize;
@@ -12,7 +12,7 @@ const BINARY_ADVICE: &str = "ask for it as binary data (outputs[].parameters.bin
                              parameters.binary_data_output) or over gRPC";
 
 /// The JSON part of a response.
-pub(super) fn write_answer(answer: &Answer<'_>, out: &mut BytesMut) -> Result<(), Fault> {
+pub(super) fn write_answer(answer: &Answer<'_>, strict: bool, out: &mut BytesMut) -> Result<(), Fault> {
     out.extend_from_slice(b"{\"model_name\":");
     write_value(answer.model, out)?;
     out.extend_from_slice(b",\"model_version\":");
@@ -26,7 +26,7 @@ pub(super) fn write_answer(answer: &Answer<'_>, out: &mut BytesMut) -> Result<()
         if number > 0 {
             out.put_u8(b',');
         }
-        write_output(tensor, place, out)?;
+        write_output(tensor, place, strict, out)?;
     }
     out.extend_from_slice(b"]}");
     Ok(())
@@ -91,7 +91,7 @@ pub fn error_body(text: &str) -> Bytes {
     out.freeze()
 }
 
-fn write_output(tensor: &Tensor, place: &OutputSlot, out: &mut BytesMut) -> Result<(), Fault> {
+fn write_output(tensor: &Tensor, place: &OutputSlot, strict: bool, out: &mut BytesMut) -> Result<(), Fault> {
     out.extend_from_slice(b"{\"name\":");
     write_value(&*tensor.name, out)?;
     out.extend_from_slice(b",\"datatype\":\"");
@@ -108,34 +108,41 @@ fn write_output(tensor: &Tensor, place: &OutputSlot, out: &mut BytesMut) -> Resu
         out.extend_from_slice(b"}}");
     } else {
         out.extend_from_slice(b",\"data\":");
-        write_data(tensor, out)?;
+        write_data(tensor, strict, out)?;
         out.put_u8(b'}');
     }
     Ok(())
 }
 
-fn write_data(tensor: &Tensor, out: &mut BytesMut) -> Result<(), Fault> {
+fn write_data(tensor: &Tensor, strict: bool, out: &mut BytesMut) -> Result<(), Fault> {
     let bytes = match &tensor.data {
         TensorData::Strings(strings) => return write_value(strings, out),
         TensorData::Fixed(bytes) => bytes.as_ref(),
     };
+    let write_word = |value: f64, out: &mut BytesMut| {
+        if strict {
+            return Err(not_finite(tensor, value));
+        }
+        out.extend_from_slice(non_finite::word(value).as_bytes());
+        Ok(())
+    };
     match tensor.datatype {
-        DataType::Bool => write_list(bytes, out, |[byte]| Ok(byte != 0)),
-        DataType::Uint8 => write_list(bytes, out, |le| Ok(u8::from_le_bytes(le))),
-        DataType::Uint16 => write_list(bytes, out, |le| Ok(u16::from_le_bytes(le))),
-        DataType::Uint32 => write_list(bytes, out, |le| Ok(u32::from_le_bytes(le))),
-        DataType::Uint64 => write_list(bytes, out, |le| Ok(u64::from_le_bytes(le))),
-        DataType::Int8 => write_list(bytes, out, |le| Ok(i8::from_le_bytes(le))),
-        DataType::Int16 => write_list(bytes, out, |le| Ok(i16::from_le_bytes(le))),
-        DataType::Int32 => write_list(bytes, out, |le| Ok(i32::from_le_bytes(le))),
-        DataType::Int64 => write_list(bytes, out, |le| Ok(i64::from_le_bytes(le))),
-        DataType::Fp32 => write_list(bytes, out, |le| {
+        DataType::Bool => write_list(bytes, out, |[byte], out| write_value(&(byte != 0), out)),
+        DataType::Uint8 => write_list(bytes, out, |le, out| write_value(&u8::from_le_bytes(le), out)),
+        DataType::Uint16 => write_list(bytes, out, |le, out| write_value(&u16::from_le_bytes(le), out)),
+        DataType::Uint32 => write_list(bytes, out, |le, out| write_value(&u32::from_le_bytes(le), out)),
+        DataType::Uint64 => write_list(bytes, out, |le, out| write_value(&u64::from_le_bytes(le), out)),
+        DataType::Int8 => write_list(bytes, out, |le, out| write_value(&i8::from_le_bytes(le), out)),
+        DataType::Int16 => write_list(bytes, out, |le, out| write_value(&i16::from_le_bytes(le), out)),
+        DataType::Int32 => write_list(bytes, out, |le, out| write_value(&i32::from_le_bytes(le), out)),
+        DataType::Int64 => write_list(bytes, out, |le, out| write_value(&i64::from_le_bytes(le), out)),
+        DataType::Fp32 => write_list(bytes, out, |le, out| {
             let value = f32::from_le_bytes(le);
-            if value.is_finite() { Ok(value) } else { Err(not_finite(tensor, f64::from(value))) }
+            if value.is_finite() { write_value(&value, out) } else { write_word(f64::from(value), out) }
         }),
-        DataType::Fp64 => write_list(bytes, out, |le| {
+        DataType::Fp64 => write_list(bytes, out, |le, out| {
             let value = f64::from_le_bytes(le);
-            if value.is_finite() { Ok(value) } else { Err(not_finite(tensor, value)) }
+            if value.is_finite() { write_value(&value, out) } else { write_word(value, out) }
         }),
         DataType::Fp16 | DataType::Bf16 => Err(not_representable(format!(
             "output '{}' is {}, which JSON does not carry; {BINARY_ADVICE}",
@@ -149,17 +156,17 @@ fn write_data(tensor: &Tensor, out: &mut BytesMut) -> Result<(), Fault> {
     }
 }
 
-fn write_list<const SIZE: usize, T: Serialize>(
+fn write_list<const SIZE: usize>(
     bytes: &[u8],
     out: &mut BytesMut,
-    value: impl Fn([u8; SIZE]) -> Result<T, Fault>,
+    write: impl Fn([u8; SIZE], &mut BytesMut) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     out.put_u8(b'[');
     for (place, chunk) in bytes.as_chunks::<SIZE>().0.iter().enumerate() {
         if place > 0 {
             out.put_u8(b',');
         }
-        write_value(&value(*chunk)?, out)?;
+        write(*chunk, out)?;
     }
     out.put_u8(b']');
     Ok(())
@@ -173,7 +180,7 @@ fn write_value<T: Serialize + ?Sized>(value: &T, out: &mut BytesMut) -> Result<(
 
 fn not_finite(tensor: &Tensor, value: f64) -> Fault {
     not_representable(format!(
-        "output '{}' holds {value}, which JSON cannot carry; {BINARY_ADVICE}",
+        "output '{}' holds {value}, which strict JSON cannot carry; {BINARY_ADVICE}",
         tensor.name
     ))
 }

@@ -1,9 +1,10 @@
 //! Tensor data in JSON: nested or flat lists, parsed straight into little-endian bytes or strings.
 //!
-//! The text is known to be valid JSON, so the scan only separates brackets from elements; it must still never
+//! The text is known to be valid JSON but for `NaN` and `Infinity`, so the scan only separates brackets from elements; it must still never
 //! trust a count, and never panic.
 
 use super::check::{Budget, Described};
+use super::non_finite;
 use crate::regions::shortened;
 use flyball_core::{DataType, Fault, TensorData};
 
@@ -11,8 +12,9 @@ pub(super) fn read(tensor: &Described, text: &str, budget: &mut Budget) -> Resul
     budget.take_elements(tensor)?;
     match tensor.datatype {
         DataType::Fp32 => fixed(tensor, text, |token| {
-            let narrow = float(token)? as f32;
-            narrow.is_finite().then(|| narrow.to_le_bytes())
+            let wide = float(token)?;
+            let narrow = wide as f32;
+            (narrow.is_finite() || !wide.is_finite()).then(|| narrow.to_le_bytes())
         }),
         DataType::Fp64 => fixed(tensor, text, |token| float(token).map(f64::to_le_bytes)),
         DataType::Int64 => fixed(tensor, text, |token| integer::<i64>(token).map(i64::to_le_bytes)),
@@ -71,10 +73,10 @@ fn is_number(token: &str) -> bool {
     matches!(token.as_bytes().first(), Some(b'-' | b'0'..=b'9'))
 }
 
-/// The nearest double, exactly: Rust's parser rounds correctly. Decimals beyond the doubles are not finite.
+/// The nearest double, exactly: Rust's parser rounds correctly. Decimals beyond the doubles are refused.
 fn float(token: &str) -> Option<f64> {
-    is_number(token).then_some(())?;
-    token.parse().ok().filter(|value: &f64| value.is_finite())
+    let finite = token.parse().ok().filter(|value: &f64| value.is_finite() && is_number(token));
+    finite.or_else(|| non_finite::value(token))
 }
 
 fn integer<T: TryFrom<i64> + TryFrom<u64>>(token: &str) -> Option<T> {
@@ -103,8 +105,8 @@ pub(super) fn allowed(datatype: DataType) -> &'static str {
         DataType::Int32 => "whole numbers from -2147483648 to 2147483647",
         DataType::Int64 => "whole numbers from -9223372036854775808 to 9223372036854775807",
         DataType::Fp16 | DataType::Bf16 => "raw bytes only",
-        DataType::Fp32 => "numbers from -3.4028235e38 to 3.4028235e38",
-        DataType::Fp64 => "numbers from -1.7976931348623157e308 to 1.7976931348623157e308",
+        DataType::Fp32 => "numbers from -3.4028235e38 to 3.4028235e38, NaN and Infinity",
+        DataType::Fp64 => "numbers from -1.7976931348623157e308 to 1.7976931348623157e308, NaN and Infinity",
         DataType::Bytes => "strings of valid Unicode",
     }
 }

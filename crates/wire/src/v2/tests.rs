@@ -19,7 +19,8 @@ use flyball_core::{
 const LIMITS: RequestLimits = RequestLimits::for_body(1 << 20);
 
 fn http(header_length: Option<usize>) -> HttpDialect {
-    HttpDialect { model: ModelRef { name: "fraud".into(), version: None }, header_length, regions: None }
+    let model = ModelRef { name: "fraud".into(), version: None };
+    HttpDialect { model, header_length, regions: None, strict_json: false }
 }
 
 fn parse(dialect: &impl Dialect, body: &Bytes) -> Result<InferRequest, Fault> {

@@ -195,6 +195,7 @@ class ServerConfig(BaseModel):
     watch_snapshot: bool = _switch("Apply the snapshot again whenever its index changes on disk.")
     allow_model_control: bool = _switch("Let clients load and unload models.")
     allow_shared_memory: bool = _switch("Let clients pass tensors in shared memory of this machine.")
+    strict_json: bool = _switch("Refuse NaN and Infinity in the JSON of requests and answers, which the standard lacks.")
     features_folder: str | None = _path(
         "Folder that keeps feature windows across restarts; null for memory only. Not opened with `offline`."
     )

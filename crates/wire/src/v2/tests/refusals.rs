@@ -64,15 +64,12 @@ fn data_that_does_not_fit_its_datatype_or_shape_is_refused_by_name() {
         ("FP32", "[100000000]", "[]", BodyTooLarge, "tensors take more than 8388608 bytes; send fewer rows"),
         ("FP32", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", "[1]", MalformedRequest, "17 axes; at most 16"),
         ("FP32", "\"1\"", "[1]", MalformedRequest, "expected 'shape' to be a list of whole numbers"),
-        (
-            "FP32",
-            "[1]",
-            "[NaN]",
-            MalformedRequest,
-            "JSON has no NaN and no Infinity, send such numbers as binary",
-        ),
-        ("FP32", "[2]", "[1,-Infinity]", MalformedRequest, "JSON has no NaN and no Infinity"),
-        ("FP32", "[2]", "[1,Infinity]", MalformedRequest, "JSON has no NaN and no Infinity"),
+        ("INT32", "[1]", "[NaN]", InvalidInput, "element 0 is NaN; INT32 takes whole numbers"),
+        ("BYTES", "[1]", "[-Infinity]", InvalidInput, "element 0 is -Infinity; BYTES takes strings"),
+        ("FP32", "[2]", "[NaN,\"NaN\"]", InvalidInput, "element 1 is \"NaN\"; FP32 takes numbers"),
+        ("FP32", "[2]", "[NaN,0.0x]", MalformedRequest, "the JSON part does not parse: expected"),
+        ("FP32", "[NaN]", "[1]", MalformedRequest, "invalid type: floating point"),
+        ("FP32", "[1]", "[nan]", MalformedRequest, "the JSON part does not parse"),
     ];
     for (datatype, shape, data, kind, text) in cases {
         let body = input(datatype, shape, data);

@@ -1,6 +1,6 @@
 //! Replies over HTTP: responses in JSON and binary, and errors.
 
-use super::{HttpReply, answer, http};
+use super::{HttpDialect, HttpReply, answer, http};
 use crate::v2::{GrpcDialect, GrpcReply};
 use bytes::{Bytes, BytesMut};
 use flyball_core::{
@@ -63,7 +63,8 @@ fn raw_outputs_follow_the_json_part_in_order() {
 }
 
 #[test]
-fn what_json_cannot_carry_is_a_fault_with_advice_and_is_fine_as_raw_bytes() {
+fn what_strict_json_cannot_carry_is_a_fault_with_advice_and_is_fine_as_raw_bytes() {
+    let strict = HttpDialect { strict_json: true, ..http(None) };
     let cases = [
         (tensor("y", DataType::Fp32, fp32(&[0.0, f32::NAN])), "output 'y' holds NaN"),
         (tensor("y", DataType::Fp64, f64::INFINITY.to_le_bytes().to_vec()), "output 'y' holds inf"),
@@ -71,8 +72,8 @@ fn what_json_cannot_carry_is_a_fault_with_advice_and_is_fine_as_raw_bytes() {
         (tensor("y", DataType::Fp16, vec![0, 60]), "output 'y' is FP16, which JSON does not carry"),
     ];
     for (tensor, wanted) in cases {
-        assert!(answer(&http(None), None, vec![(tensor.clone(), true)]).is_ok());
-        let fault = answer(&http(None), None, vec![(tensor, false)]).expect_err(wanted);
+        assert!(answer(&strict, None, vec![(tensor.clone(), true)]).is_ok());
+        let fault = answer(&strict, None, vec![(tensor, false)]).expect_err(wanted);
         assert_eq!((fault.kind, fault.stage), (FaultKind::AnswerNotRepresentable, Stage::Respond));
         assert!(fault.text.contains(wanted), "{fault}");
         assert!(fault.text.contains("ask for it as binary data"), "{fault}");

@@ -2,7 +2,7 @@
 //!
 //! Nested equals flat, and no bytes make a parser panic.
 
-use super::{GrpcDialect, answer, fixed, http, parse, parse_binary, parse_json};
+use super::{GrpcDialect, HttpDialect, answer, fixed, http, input, parse, parse_binary, parse_json};
 use crate::proto::inference::ModelInferRequest;
 use crate::proto::inference::model_infer_request::InferInputTensor;
 use bytes::Bytes;
@@ -213,4 +213,39 @@ proptest! {
         let _ = parse(&http(Some(json.len() + longer - 4)), &body);
         let _ = parse(&GrpcDialect::default(), &mutate(case.message(), &changes));
     }
+}
+
+#[test]
+fn not_a_number_and_infinities_travel_as_the_words_that_python_and_triton_write() {
+    let words = r#"[1.5,NaN,Infinity,-Infinity,Inf,-Inf,-NaN]"#;
+    let values =
+        [1.5, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
+    let request = parse_json(&input("FP32", "[7]", words)).expect("FP32");
+    let read: Vec<f32> =
+        fixed(&request.inputs[0]).as_chunks().0.iter().map(|le| f32::from_le_bytes(*le)).collect();
+    assert_eq!(format!("{read:?}"), format!("{values:?}"));
+    let wide = parse_json(&input("FP64", "[1,1]", "[[-Infinity]]")).expect("FP64");
+    assert_eq!(fixed(&wide.inputs[0]), f64::NEG_INFINITY.to_le_bytes());
+    let reply = answer(&http(None), None, vec![(request.inputs[0].clone(), false)]).expect("answers");
+    let body = std::str::from_utf8(&reply.body).expect("UTF-8");
+    assert!(body.contains(r#""data":[1.5,NaN,Infinity,-Infinity,Infinity,-Infinity,NaN]"#), "{body}");
+}
+
+#[test]
+fn a_masked_body_keeps_its_names_its_strings_and_its_raw_tensors() {
+    let json = concat!(
+        r#"{"id":"NaN","inputs":[{"name":"a","datatype":"FP32","shape":[2],"parameters":{"binary_data_size":8}},"#,
+        r#"{"name":"NaN","datatype":"FP32","shape":[1],"data":[NaN]},"#,
+        r#"{"name":"s","datatype":"BYTES","shape":[2],"data":["NaN","Inf\"inity"]}],"parameters":{"own":NaN}}"#,
+    );
+    let request = parse_binary(json, &[0; 8]).expect("a request");
+    assert_eq!(request.id.as_deref(), Some("NaN"));
+    let names: Vec<&str> = request.inputs.iter().map(|input| &*input.name).collect();
+    assert_eq!(names, ["a", "NaN", "s"]);
+    assert_eq!(fixed(&request.inputs[0]), [0; 8]);
+    assert_eq!(request.inputs[2].data, TensorData::Strings(vec!["NaN".into(), "Inf\"inity".into()]));
+    let strict = HttpDialect { strict_json: true, ..http(Some(json.len())) };
+    let body = [json.as_bytes(), &[0; 8]].concat();
+    let fault = parse(&strict, &body.into()).expect_err("strict");
+    assert!(fault.text.contains("strict JSON (setting strict_json) has no NaN"), "{fault}");
 }
