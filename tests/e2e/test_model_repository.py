@@ -24,6 +24,11 @@ output [ { name: "y" data_type: TYPE_FP32 dims: [ 2 ] label_filename: "labels.tx
 dynamic_batching { preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 2000 }
 instance_group [ { count: 2 kind: KIND_GPU } ]
 """
+GRID = """
+max_batch_size: 8
+input [ { name: "x" data_type: TYPE_FP32 dims: [ 2, 2 ] reshape { shape: [ 4 ] } } ]
+output [ { name: "y" data_type: TYPE_FP32 dims: [ 1, 2 ] reshape { shape: [ 2 ] } } ]
+"""
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +36,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("repository")
     (model_repositories.add(folder, "fraud", CONFIG) / "labels.txt").write_text("good\nbad\n")
     model_repositories.add(folder, "churn", "version_policy { latest { num_versions: 2 } }", versions=(1, 2, 3))
+    model_repositories.add(folder, "grid", GRID)
     model_repositories.add_other(folder, "vision", "model.plan", 'platform: "tensorrt_plan"')
     return folder
 
@@ -73,6 +79,28 @@ def test_what_the_policy_leaves_out_and_what_is_not_ours_is_not_there(server: Se
         assert not client.is_model_ready("churn", "1")
         assert not client.is_model_ready("vision")
         assert client.get_model_metadata("churn")["versions"] == ["2", "3"]
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_a_reshaped_tensor_has_the_configured_shape_for_clients(server: Server, protocol: str) -> None:
+    client_of, infer = {
+        "http": (triton_clients.http_client, triton_clients.http_infer),
+        "grpc": (triton_clients.grpc_client, triton_clients.grpc_infer),
+    }[protocol]
+    want = expected(_repository_of(server), "grid", 1)["y"].reshape(2, 1, 2)
+    with client_of(server) as client:
+        assert_same(infer(client, "grid", {"x": INPUTS["x"].reshape(2, 2, 2)}), {"y": want})
+        with pytest.raises(InferenceServerException, match=r"\[2,4\]|\[2, 4\]"):
+            infer(client, "grid", INPUTS)
+    with triton_clients.http_client(server) as client:
+        metadata, config = client.get_model_metadata("grid"), client.get_model_config("grid")
+        top = triton_http.InferRequestedOutput("y", class_count=1)
+        tensor = triton_http.InferInput("x", [2, 2, 2], "FP32")
+        tensor.set_data_from_numpy(INPUTS["x"].reshape(2, 2, 2))
+        classes = client.infer("grid", [tensor], outputs=[top]).as_numpy("y")
+    assert (metadata["inputs"][0]["shape"], metadata["outputs"][0]["shape"]) == ([-1, 2, 2], [-1, 1, 2])
+    assert (config["input"][0]["dims"], config["output"][0]["dims"]) == ([2, 2], [1, 2])
+    assert [int(text.split(b":")[1]) for text in classes.ravel()] == list(want.reshape(2, 2).argmax(axis=1))
 
 
 def test_the_labels_of_the_repository_name_the_classes(server: Server) -> None:

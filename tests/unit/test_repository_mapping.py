@@ -5,6 +5,7 @@ from google.protobuf import text_format
 from hypothesis import given
 
 from flyball.documents.snapshot import BatchWait
+from flyball.documents.snapshot.models import ClientShape
 from flyball.errors import ModelRefusedError
 from flyball.native.model_documents import DeclaredTensor, ModelFiles
 from flyball.triton import _model_config_pb2 as messages
@@ -33,7 +34,7 @@ def terms_of(text):
     ("text", "rows_max", "all_maps"),
     [
         ("", 64, True),
-        ("max_batch_size: 0", 1, True),
+        ("max_batch_size: 0", 0, True),
         ("max_batch_size: 1", 1, True),
         ("max_batch_size: 8", 8, True),
         ("max_batch_size: 1024", 1024, True),
@@ -169,8 +170,7 @@ def compared(text, inputs=(X,), outputs=(Y,)):
         digest="", size_bytes=0, external_data=[], opset=[], producer="", nodes=0, inputs=inputs, outputs=outputs
     )
     notes = Notes()
-    tensors.compare(read_config(text), files, notes)
-    return notes
+    return tensors.shapes_of(read_config(text), files, notes), notes
 
 
 @pytest.mark.parametrize(
@@ -178,14 +178,13 @@ def compared(text, inputs=(X,), outputs=(Y,)):
     [
         'max_batch_size: 8 input { name: "x" data_type: TYPE_FP32 dims: 4 }',
         'input { name: "x" data_type: TYPE_FP32 dims: [ -1, 4 ] }',
-        'input { name: "x" dims: [ 3, 4 ] }',
         'input { name: "x" }',
         'max_batch_size: 8 output { name: "y" data_type: TYPE_INT64 }',
     ],
 )
 def test_tensors_as_the_model_has_them_map(text):
-    notes = compared(text)
-    assert said(notes) == {}
+    shapes, notes = compared(text)
+    assert (shapes, said(notes)) == ({}, {})
     assert len(mapped(notes)) == 1
 
 
@@ -200,28 +199,41 @@ def test_tensors_as_the_model_has_them_map(text):
         ('input { name: "w" }', 'input "w"', "the model has no such input; it has x"),
         ('input { name: "w" }', "input", "clients must send x, which the configuration omits"),
         ('output { name: "v" }', "output", "clients that request no output also get y"),
-        (
-            'max_batch_size: 2 input { name: "x" dims: [ 2, 2 ] reshape { shape: 4 } }',
-            'input "x" reshape',
-            "clients send and get the model's own shape, [-1, 4]",
-        ),
         ('input { name: "x" optional: true }', 'input "x" optional', "every input"),
         ('input { name: "x" allow_ragged_batch: true }', 'input "x" allow_ragged_batch', "are not batched"),
         ('input { name: "x" format: FORMAT_NCHW }', 'input "x" format', "model's declared layout"),
     ],
 )
 def test_tensors_that_are_not_the_models_are_said(text, field, words):
-    assert words in said(compared(text))[field]
+    shapes, notes = compared(text)
+    assert words in said(notes)[field]
+    assert shapes == {}
 
 
-def test_a_reshape_to_what_the_model_has_is_said_once_and_its_dims_are_not_compared():
-    notes = compared('max_batch_size: 2 input { name: "x" dims: [ 2, 2 ] reshape { shape: 4 } }')
-    assert list(said(notes)) == ['input "x" reshape']
+@pytest.mark.parametrize(
+    ("text", "name", "client", "model"),
+    [
+        ('max_batch_size: 2 input { name: "x" dims: [ 2, 2 ] reshape { shape: 4 } }', "x", [-1, 2, 2], [-1, 4]),
+        ('input { name: "x" dims: [ 1, -1, 4 ] reshape { shape: [ -1, 4 ] } }', "x", [1, -1, 4], [-1, 4]),
+        ('max_batch_size: 2 output { name: "y" dims: 1 reshape { } }', "y", [-1, 1], [-1]),
+        ('input { name: "x" dims: [ 3, 4 ] }', "x", [3, 4], [3, 4]),
+    ],
+)
+def test_dims_that_reshape_or_narrow_what_the_model_has_are_the_clients_shapes(text, name, client, model):
+    shapes, notes = compared(text, outputs=(DeclaredTensor(name="y", datatype="INT64", shape=[-1]),))
+    assert shapes == {name: ClientShape(client=client, model=model)}
+    assert said(notes) == {}
+
+
+@pytest.mark.parametrize("reshape", ["[ 5 ]", "[ -1, 4 ]", "[ ]"])
+def test_a_reshape_to_other_elements_refuses_the_model(reshape):
+    with pytest.raises(ModelRefusedError, match=r'input "x": reshape .* must have as many elements and free axes'):
+        compared(f'max_batch_size: 2 input {{ name: "x" dims: [ 2, 2 ] reshape {{ shape: {reshape} }} }}')
 
 
 def test_a_text_tensor_is_bytes_and_what_the_file_does_not_say_is_not_compared():
     text = 'input { name: "z" data_type: TYPE_STRING dims: [ 7, 1 ] } input { name: "u" data_type: TYPE_BF16 dims: 9 }'
-    assert said(compared(text, inputs=(Z, UNKNOWN))) == {}
+    assert said(compared(text, inputs=(Z, UNKNOWN))[1]) == {}
 
 
 @pytest.mark.parametrize(
@@ -270,17 +282,17 @@ def test_every_field_that_a_configuration_states_has_a_note_or_is_the_reason_of_
     config, notes = read_config(text_format.MessageToString(message)), Notes()
     stated = {field.name for field, _ in message.ListFields()}
     refusal = ""
+    declared = {"inputs": (X,), "outputs": (Y,)}
+    files = ModelFiles(digest="", size_bytes=0, external_data=[], opset=[], producer="", nodes=0, **declared)
     try:
         mapping.identity(config, "m", notes)
         versions.chosen(config, [1, 2, 3], notes)
+        tensors.shapes_of(config, files, notes)
     except ModelRefusedError as error:
         refusal = error.message
     if refusal:
         assert any(name in refusal for name in stated)
         return
-    declared = {"inputs": (X,), "outputs": (Y,)}
-    files = ModelFiles(digest="", size_bytes=0, external_data=[], opset=[], producer="", nodes=0, **declared)
-    tensors.compare(config, files, notes)
     batching.terms_of(config, notes)
     mapping.note_unmapped(config, notes)
     noted = {note.field.split(" ")[0].split("(")[0].split(".")[0] for note in notes}

@@ -27,6 +27,7 @@ BEYOND_SCHEMA = {
     "batch-larger-than-a-run-that-takes-one-row",
     "candidate-versions-that-the-deployment-has",
     "candidate-versions-twice",
+    "shapes-of-other-elements",
 }
 
 

@@ -40,6 +40,9 @@ pub const WINDOW_MS_MAX: u64 = 1000;
 pub const LABELLED_OUTPUTS_MAX: usize = 64;
 pub const LABELS_MAX: usize = 65_536;
 pub const LABEL_CHARACTERS_MAX: usize = 256;
+/// Limits of clients' shapes: tensors of a deployment, axes of a tensor.
+pub const SHAPES_MAX: usize = 256;
+pub const RANK_MAX: usize = 16;
 /// Maximum packages of one release: its own and the referenced ones.
 pub const PACKAGES_MAX: usize = 16;
 /// The highest version number.
@@ -80,6 +83,9 @@ pub struct Deployment {
     /// The class names of an output, in the order of its elements.
     #[serde(default)]
     pub labels: HashMap<String, Vec<String>>,
+    /// The shapes of inputs and outputs for clients, where they differ from the model's.
+    #[serde(default)]
+    pub shapes: HashMap<String, ClientShape>,
     /// The decision document; none serves the models directly. Only its type (an object) is checked here; the
     /// `decision` crate validates it.
     pub decision: Option<Value>,
@@ -143,6 +149,7 @@ pub struct ExternalData {
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     pub in_flight_max: u32,
+    /// 1: requests are not batched. 0: nor does the first axis count rows.
     pub batch_rows_max: u32,
     /// Concurrent runs of one version, never more than lanes.
     pub concurrency_max: u32,
@@ -181,6 +188,14 @@ pub struct Slo {
 pub struct BatchWait {
     pub size: u32,
     pub window_ms: u32,
+}
+
+/// A tensor's shape for clients, and for the model. Both have the same elements and as many free axes (-1).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClientShape {
+    pub client: Vec<i64>,
+    pub model: Vec<i64>,
 }
 
 /// One fault of a document: path, value (null: none, or not helpful) and allowed values.

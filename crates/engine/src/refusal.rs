@@ -41,6 +41,9 @@ pub enum Refusal {
     ZipMap(String),
     #[error("{role} '{name}' has type {found}, which the V2 protocol does not support: {advice}")]
     UnsupportedType { role: &'static str, name: String, found: String, advice: &'static str },
+    /// The deployment's shapes for clients do not fit.
+    #[error("{0}: correct the deployment's shapes, or export the model again")]
+    Shapes(String),
     #[error("the model uses an operator that this ONNX Runtime does not have: {0}")]
     UnknownOp(String),
     #[error(

@@ -28,7 +28,7 @@ impl Signature {
     /// Why this signature allows no batch; `None` if every tensor has a free first axis.
     ///
     /// Outputs are checked by the probe instead: converters often declare them wrongly.
-    pub(crate) fn no_batch_axis(&self) -> Option<String> {
+    pub fn no_batch_axis(&self) -> Option<String> {
         let fixed = |spec: &&TensorSpec| spec.shape.first() != Some(&-1);
         let spec = self.inputs.iter().find(fixed)?;
         Some(match spec.shape.first() {

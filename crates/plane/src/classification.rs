@@ -27,9 +27,8 @@ pub(crate) fn classify<M>(
         else {
             continue;
         };
-        let in_rows = model.batching.on() || spec.shape.first() == Some(&-1);
         let labels = model.labels.get(&spec.name).map_or(&[][..], |labels| labels);
-        *output = classes(output, asked.classes as usize, in_rows, labels)?;
+        *output = classes(output, asked.classes as usize, model.in_rows, labels)?;
     }
     Ok(())
 }

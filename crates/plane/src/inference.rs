@@ -66,6 +66,9 @@ impl<S: Sink, D: Dialect> Request<S> for Inference<'_, D> {
         let ticket = RunTicket::new(permit, request.priority, walk.deadline);
         let mut outputs = walk.ran(queue(lane, &model, inputs, ticket).await)?.0.outputs;
         walk.pass(Stage::Policy);
+        if let Some(shapes) = &model.client_shapes {
+            shapes.to_client(&mut outputs)?;
+        }
         classify(&mut outputs, &request.outputs, &model)?;
         match record {
             Some(record) => {

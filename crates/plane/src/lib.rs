@@ -9,6 +9,7 @@ mod backlog;
 mod batch;
 mod breaker;
 mod classification;
+mod client_shapes;
 mod decide;
 mod decision;
 mod decision_request;
@@ -57,6 +58,7 @@ mod walk;
 mod watchdog;
 
 pub use admission::Gate;
+pub use client_shapes::ClientShapes;
 pub use decision::{
     Backfill, BackfillFault, CANDIDATE_KIND_MISMATCH, Decision, DecisionContext, Filled, compile_decision,
 };

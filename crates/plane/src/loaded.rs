@@ -4,6 +4,7 @@ use crate::Decision;
 use crate::admission::Gate;
 use crate::backlog::Backlog;
 use crate::breaker::Breaker;
+use crate::client_shapes::ClientShapes;
 use crate::schedule::{BatchWait, ModelKey};
 use crate::service::{Conduct, Service};
 use flyball_core::{Digest, InferRequest, Tensor, snapshot};
@@ -146,6 +147,10 @@ pub struct Model<M> {
     pub batching: Batching,
     /// The names of an output's classes, by the output's name.
     pub labels: HashMap<String, Arc<[String]>>,
+    /// Whether the first axis counts rows, also where they are not batched.
+    pub(crate) in_rows: bool,
+    /// None if clients use the model's own shapes.
+    pub(crate) client_shapes: Option<ClientShapes>,
     pub meter: Arc<M>,
     pub(crate) service: Service,
     /// Elements of a row in the latency table, if rows may be longer.
@@ -165,6 +170,9 @@ pub struct ModelParts<M> {
     /// Runs the model once one of its runs could not be stopped.
     pub hosted: Option<HostedModel>,
     pub labels: HashMap<String, Arc<[String]>>,
+    /// False if the deployment says that the model has no batch axis.
+    pub may_be_rows: bool,
+    pub client_shapes: Option<ClientShapes>,
     pub meter: Arc<M>,
     pub terms: Terms,
     pub gate: Arc<Gate>,
@@ -183,9 +191,11 @@ impl<M> Model<M> {
             key: ModelKey::next(),
             name: parts.name,
             version: parts.version,
+            in_rows: parts.may_be_rows && loaded.signature.no_batch_axis().is_none(),
             signature: loaded.signature,
             batching: loaded.batching,
             labels: parts.labels,
+            client_shapes: parts.client_shapes,
             meter: parts.meter,
             service: Service::new(loaded.latency, Arc::clone(&conduct)),
             row_elements: loaded.row_elements,
@@ -218,6 +228,11 @@ impl Home {
 }
 
 impl<M> Model<M> {
+    /// The inputs and outputs as clients see them.
+    pub fn client_signature(&self) -> &Signature {
+        self.client_shapes.as_ref().map_or(&self.signature, |shapes| &shapes.signature)
+    }
+
     /// The maximum number of concurrent runs.
     pub fn sessions(&self) -> usize {
         self.homes.len()

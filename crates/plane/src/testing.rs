@@ -170,6 +170,8 @@ impl Made {
             signature: Arc::new(Signature { inputs: vec![spec.clone()], outputs: vec![spec] }),
             batching: Batching { rows_max: self.rows_max, reason: None },
             labels: HashMap::new(),
+            in_rows: true,
+            client_shapes: None,
             meter: Arc::new(()),
             service: Service::new(LatencyTable::of(points), Arc::default()),
             row_elements: None,

@@ -237,7 +237,8 @@ pub(crate) fn metadata_of(
     let model = route(&routes, access, wanted)?;
     let versions = routes.get(&model.name).map(|deployment| &deployment.versions);
     let versions = versions.into_iter().flatten().map(|model| model.version.to_string()).collect();
-    Ok(ModelMetadata::new(&model.name, versions, &model.signature.inputs, &model.signature.outputs))
+    let signature = model.client_signature();
+    Ok(ModelMetadata::new(&model.name, versions, &signature.inputs, &signature.outputs))
 }
 
 /// Whether a model is ready; a fault if it is unknown.

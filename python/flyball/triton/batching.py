@@ -33,7 +33,10 @@ def terms_of(config: Config, notes: Notes) -> Terms:
 
 
 def _rows_max(stated: int, notes: Notes) -> int:
-    if stated <= 1:
+    if stated <= 0:
+        notes.mapped("max_batch_size", "limits.batch_rows_max 0: no batch axis")
+        return 0
+    if stated == 1:
         notes.mapped("max_batch_size", "limits.batch_rows_max 1: requests are not batched")
         return 1
     if stated > _ROWS_MAX:
@@ -53,7 +56,7 @@ def _wait(batching: Any, rows_max: int, notes: Notes) -> BatchWait | None:
         notes.mapped("dynamic_batching.preferred_batch_size" if sizes else "dynamic_batching", text)
         return None
     delay = "dynamic_batching.max_queue_delay_microseconds"
-    if rows_max == 1 or (sizes and sizes[0] == 1):
+    if rows_max <= 1 or (sizes and sizes[0] == 1):
         notes.mapped(delay, "no wait: a single row is a full batch")
         return None
     if window_ms == 0:

@@ -78,12 +78,12 @@ def _source(folder: ModelFolder, flags: Terms | None, notes: Notes, files: dict[
     for version, path in paths.items():
         files[path] = _files(version, path)
     route = str(chosen[-1])
-    tensors.compare(config, files[paths[route]], notes)
+    shapes = tensors.shapes_of(config, files[paths[route]], notes)
     labels = tensors.labels_of(config, folder, notes)
     terms = _with_flags(batching.terms_of(config, notes), flags, notes)
     mapping.note_unmapped(config, notes)
     older = {version: path for version, path in paths.items() if version != route}
-    return ModelSource(folder.name, paths[route], route, older, labels, terms)
+    return ModelSource(folder.name, paths[route], route, older, labels, shapes, terms)
 
 
 def _model_file(version: Path, config: Config) -> Path:

@@ -1,12 +1,14 @@
-"""Compares a configuration's inputs and outputs with those in the model's file, and reports differences.
+"""Compares a configuration's inputs and outputs with those in the model's file: other shapes are clients' shapes.
 
-A type or shape missing in the file is not compared. Must not know terms or versions.
+Other differences are reported. A type or shape missing in the file is not compared. Must not know terms or versions.
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
+from flyball.documents.snapshot.models import RANK_MAX, SHAPES_MAX, ClientShape
 from flyball.errors import ModelRefusedError
 
 if TYPE_CHECKING:
@@ -28,9 +30,10 @@ _FLAGS = {
 }
 
 
-def compare(config: Config, files: ModelFiles, notes: Notes) -> None:
-    """Report where a configuration's tensors differ from the model's."""
+def shapes_of(config: Config, files: ModelFiles, notes: Notes) -> dict[str, ClientShape]:
+    """The shapes for clients where they differ from the model's; other differences are reported."""
     batched = config.message.max_batch_size > 0
+    shapes: dict[str, ClientShape] = {}
     for role, stated, declared in (
         ("input", config.message.input, files.inputs),
         ("output", config.message.output, files.outputs),
@@ -43,7 +46,8 @@ def compare(config: Config, files: ModelFiles, notes: Notes) -> None:
             path = f'{role} "{tensor.name}"'
             _say_flags(tensor, path, notes)
             if tensor.name in by_name:
-                _compare_one(tensor, by_name[tensor.name], path, batched, notes)
+                shape = _compare_one(tensor, by_name[tensor.name], path, batched, notes)
+                shapes |= {} if shape is None else {tensor.name: shape}
             else:
                 notes.unmapped(path, f"the model has no such {role}; it has {_listed(list(by_name))}")
         left_out = [name for name in by_name if name not in {tensor.name for tensor in stated}]
@@ -52,6 +56,9 @@ def compare(config: Config, files: ModelFiles, notes: Notes) -> None:
             notes.unmapped(role, f"{more} {_listed(left_out)}, which the configuration omits")
         if len(notes) == before:
             notes.mapped(role, f"as in the model: {_listed([tensor.name for tensor in stated])}")
+    if len(shapes) > SHAPES_MAX:
+        raise ModelRefusedError(f"{len(shapes)} tensors have other shapes than in the model; {SHAPES_MAX} are the most")
+    return shapes
 
 
 def labels_of(config: Config, folder: ModelFolder, notes: Notes) -> dict[str, list[str]]:
@@ -78,20 +85,36 @@ def labels_of(config: Config, folder: ModelFolder, notes: Notes) -> dict[str, li
     return found
 
 
-def _compare_one(stated: Any, declared: DeclaredTensor, path: str, batched: bool, notes: Notes) -> None:
+def _compare_one(stated: Any, declared: DeclaredTensor, path: str, batched: bool, notes: Notes) -> ClientShape | None:
     kind = _datatype(stated)
     if kind and declared.datatype and kind != declared.datatype:
         notes.unmapped(f"{path} data_type", f"{kind} differs from the model's {declared.datatype}")
-    dims = list(stated.dims)
-    if stated.HasField("reshape"):
-        notes.unmapped(f"{path} reshape", f"clients send and get the model's own shape, {_shown(declared.shape)}")
-        dims = list(stated.reshape.shape)
-    elif not dims:
-        return
-    whole = [-1, *dims] if batched else dims
-    if declared.shape is not None and not _fits(whole, declared.shape):
+    if not stated.dims:
+        return None
+    reshaped = stated.HasField("reshape")
+    dims, inside = list(stated.dims), list(stated.reshape.shape if reshaped else stated.dims)
+    if _content(dims) != _content(inside) or max(len(dims), len(inside)) >= RANK_MAX:
+        raise ModelRefusedError(
+            f"{path}: reshape {_shown(inside)} must have as many elements and free axes (-1) as dims {_shown(dims)}"
+        )
+    rows = [-1] if batched else []
+    shape = ClientShape(client=rows + dims, model=rows + inside)
+    if declared.shape is not None and not _fits(shape.model, declared.shape):
         before = " after the batch axis" if batched else ""
-        notes.unmapped(f"{path} dims", f"{_shown(dims)}{before} differs from the model's {_shown(declared.shape)}")
+        notes.unmapped(f"{path} dims", f"{_shown(inside)}{before} differs from the model's {_shown(declared.shape)}")
+        return None
+    if reshaped:
+        notes.mapped(f"{path} reshape", f"clients use {_shown(shape.client)}, the model {_shown(shape.model)}")
+    elif declared.shape is None or shape.client == declared.shape:
+        return None
+    else:
+        notes.mapped(f"{path} dims", f"clients use {_shown(shape.client)}; the model allows {_shown(declared.shape)}")
+    return shape
+
+
+def _content(shape: Sequence[int]) -> tuple[int, int]:
+    """The elements of the fixed axes, and the number of free ones."""
+    return prod(axis for axis in shape if axis != -1), sum(axis == -1 for axis in shape)
 
 
 def _fits(stated: Sequence[int], declared: Sequence[int]) -> bool:

@@ -5,8 +5,8 @@
 
 use super::{
     BATCH_ROWS_MAX, CONCURRENCY_MAX, DEPLOYMENTS_MAX, FORMAT, GENERATION_MAX, IN_FLIGHT_MAX,
-    LABEL_CHARACTERS_MAX, LABELLED_OUTPUTS_MAX, LABELS_MAX, Limits, RUN_MS_MIN, SHARE_MAX, SnapshotFault,
-    TIME_MS_MAX, VERSIONS_MAX, WINDOW_MS_MAX,
+    LABEL_CHARACTERS_MAX, LABELLED_OUTPUTS_MAX, LABELS_MAX, Limits, RANK_MAX, RUN_MS_MIN, SHAPES_MAX,
+    SHARE_MAX, SnapshotFault, TIME_MS_MAX, VERSIONS_MAX, WINDOW_MS_MAX,
 };
 use crate::Digest;
 use serde_json::{Map, Value};
@@ -37,7 +37,7 @@ pub(super) fn index(document: &Value) -> Vec<SnapshotFault> {
 pub(super) fn deployment(document: &Value) -> Vec<SnapshotFault> {
     let mut check = Check::default();
     let required = ["format", "name", "route", "versions"];
-    let optional = ["limits", "slo", "batch", "labels", "decision", "signed", "candidate"];
+    let optional = ["limits", "slo", "batch", "labels", "shapes", "decision", "signed", "candidate"];
     if let Some(root) = check.object("", document, &required, &optional) {
         check.format(root);
         check.name("", root, &mut HashSet::new());
@@ -46,6 +46,7 @@ pub(super) fn deployment(document: &Value) -> Vec<SnapshotFault> {
         check.route(root, &versions);
         check.terms(root);
         check.labels(root);
+        check.shapes(root);
         check.decision("decision", root);
         check.signed("signed", root);
         check.candidate(root, versions);
@@ -279,6 +280,38 @@ impl Check {
         }
     }
 
+    fn shapes(&mut self, root: &Map<String, Value>) {
+        let Some(value) = root.get("shapes") else { return };
+        let Some(tensors) = value.as_object().filter(|tensors| tensors.len() <= SHAPES_MAX) else {
+            let allowed = format!("an object: shapes of 0 to {SHAPES_MAX} inputs and outputs by their names");
+            return self.fault("shapes", Some(value), allowed);
+        };
+        for (tensor, shapes) in tensors {
+            let path = join("shapes", tensor);
+            let Some(shapes) = self.object(&path, shapes, &["client", "model"], &[]) else { continue };
+            let client = self.shape(&join(&path, "client"), shapes.get("client"));
+            let model = self.shape(&join(&path, "model"), shapes.get("model"));
+            if let (Some(client), Some(model)) = (client, model)
+                && content(&client) != content(&model)
+            {
+                let allowed = "as many elements as 'model', and as many free axes (-1)";
+                self.fault(&join(&path, "client"), shapes.get("client"), allowed);
+            }
+        }
+    }
+
+    fn shape(&mut self, path: &str, value: Option<&Value>) -> Option<Vec<i64>> {
+        let value = value?;
+        let axis = |axis: &Value| axis.as_i64().filter(|axis| *axis >= -1);
+        let axes = value.as_array().filter(|axes| axes.len() <= RANK_MAX);
+        let shape = axes.and_then(|axes| axes.iter().map(axis).collect());
+        if shape.is_none() {
+            let allowed = format!("a list of 0 to {RANK_MAX} axes, each a size or -1");
+            self.fault(path, Some(value), allowed);
+        }
+        shape
+    }
+
     fn decision(&mut self, path: &str, owner: &Map<String, Value>) {
         let decision = owner.get("decision").filter(|value| !value.is_null());
         if decision.is_some_and(|value| !value.is_object()) {
@@ -290,7 +323,7 @@ impl Check {
 /// The keys of `limits` and their bounds.
 const LIMITS: [(&str, RangeInclusive<u64>); 6] = [
     ("in_flight_max", 1..=IN_FLIGHT_MAX),
-    ("batch_rows_max", 1..=BATCH_ROWS_MAX),
+    ("batch_rows_max", 0..=BATCH_ROWS_MAX),
     ("concurrency_max", 1..=CONCURRENCY_MAX),
     ("queue_wait_ms_max", 1..=TIME_MS_MAX),
     ("run_ms_max", RUN_MS_MIN..=TIME_MS_MAX),
@@ -299,6 +332,12 @@ const LIMITS: [(&str, RangeInclusive<u64>); 6] = [
 
 const NAME_ALLOWED: &str = "1 to 128 of A-Z a-z 0-9 . _ -, not starting with '.'";
 const VERSION_ALLOWED: &str = "a decimal number from \"1\" to \"999999999\", as a string";
+
+/// What two shapes of one tensor have in common: the elements of their fixed axes, and their free axes.
+fn content(shape: &[i64]) -> (Option<i64>, usize) {
+    let free = shape.iter().filter(|axis| **axis == -1).count();
+    (shape.iter().filter(|axis| **axis != -1).try_fold(1_i64, |all, axis| all.checked_mul(*axis)), free)
+}
 
 fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }

@@ -3,7 +3,7 @@
 use super::Loader;
 use flyball_core::{Digest, snapshot};
 use flyball_engine::{Artifact, HostedModel, LoadOptions, Refusal, Surveyor};
-use flyball_plane::{BatchWait, Conduct, Gate, Model, ModelParts, Terms};
+use flyball_plane::{BatchWait, ClientShapes, Conduct, Gate, Model, ModelParts, Terms};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -27,7 +27,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
         let conduct = self.conduct(artifact.digest, artifact.facts.value_dependent);
         let lanes = self.plane.lanes.sockets;
         let options = LoadOptions {
-            rows_max: document.limits.batch_rows_max as usize,
+            rows_max: document.limits.batch_rows_max.max(1) as usize,
             runners: lanes.min(document.limits.concurrency_max as usize),
             memory: engine.memory,
         };
@@ -39,6 +39,8 @@ impl<M: Send + Sync + 'static> Loader<M> {
             version: version.version.as_str().into(),
             hosted: self.hosted(version, base, terms.run_max),
             labels: labels(document),
+            may_be_rows: document.limits.batch_rows_max > 0,
+            client_shapes: ClientShapes::of(&loaded.signature, &document.shapes).map_err(Refusal::Shapes)?,
             meter: self.meters.model(&document.name, &version.version),
             terms,
             gate: Arc::clone(gate),

@@ -17,12 +17,16 @@ pub(crate) fn tensor<M>(
     request: &mut InferRequest,
     model: &Model<M>,
 ) -> Result<(Vec<Tensor>, SelectedOutputs), Fault> {
+    let (signature, batched) = (model.client_signature(), model.batching.on());
     let mut given = std::mem::take(&mut request.inputs);
     if let Some(body) = request.whole.take() {
-        given.push(raw_input(body, &model.signature.inputs, model.batching.on())?);
+        given.push(raw_input(body, &signature.inputs, batched)?);
     }
-    let inputs = inputs(given, &model.signature.inputs, model.batching.on())?;
-    Ok((inputs, selected(&request.outputs, &model.signature.outputs, request.binary_outputs)?))
+    let mut inputs = inputs(given, &signature.inputs, batched)?;
+    if let Some(shapes) = &model.client_shapes {
+        shapes.to_model(&mut inputs);
+    }
+    Ok((inputs, selected(&request.outputs, &signature.outputs, request.binary_outputs)?))
 }
 
 impl<S: Sink> DecisionWalk<'_, S> {

@@ -15,7 +15,7 @@ pub(crate) fn of(shared: &Shared, access: &Access, wanted: &ModelRef) -> Result<
         rows_max: model.batching.on().then_some(model.batching.rows_max),
         batch_wait: model.batch_wait().map(|(rows, window)| BatchWait { rows, window }),
         sessions: model.sessions(),
-        inputs: model.signature.inputs.clone(),
-        outputs: model.signature.outputs.clone(),
+        inputs: model.client_signature().inputs.clone(),
+        outputs: model.client_signature().outputs.clone(),
     })
 }

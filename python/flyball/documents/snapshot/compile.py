@@ -19,6 +19,7 @@ from flyball.native.models import model_files
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from flyball.documents.snapshot.models import ClientShape
     from flyball.native.model_documents import ModelFiles
 
     Place = Callable[[str, Path, ModelFiles], str]
@@ -38,6 +39,8 @@ class ModelSource:
     older: Mapping[str, Path] = field(default_factory=dict)
     """Older versions, for requests that name one."""
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    shapes: Mapping[str, ClientShape] = field(default_factory=dict)
+    """The shapes for clients of inputs and outputs that differ from the model's."""
     terms: Terms | None = None
     """Replaces the terms for all models."""
     decision: Mapping[str, object] | None = None
@@ -102,6 +105,7 @@ def _deployment(model: ModelSource, terms: Terms, place: Place | None, read: Rea
         ],
         **terms.model_dump(),
         "labels": {output: list(texts) for output, texts in model.labels.items()},
+        "shapes": {tensor: shape.model_dump() for tensor, shape in model.shapes.items()},
         "decision": model.decision,
     }
 

@@ -16,6 +16,8 @@ TIME_MS_MAX = 600_000
 LABELS_MAX = 65_536
 LABEL_CHARACTERS_MAX = 256
 LABELLED_OUTPUTS_MAX = 64
+SHAPES_MAX = 256
+RANK_MAX = 16
 
 
 class _Part(BaseModel):
@@ -134,6 +136,13 @@ class Candidate(_Part):
     versions: list[ModelVersion]
 
 
+class ClientShape(_Part):
+    """A tensor's shape for clients, and for the model; -1 is a free axis."""
+
+    client: list[int]
+    model: list[int]
+
+
 class Deployment(Terms):
     """One deployment: versions, terms, decision, signatures and candidate."""
 
@@ -142,6 +151,7 @@ class Deployment(Terms):
     route: Route
     versions: list[ModelVersion]
     labels: dict[str, list[str]] = {}
+    shapes: dict[str, ClientShape] = {}
     decision: dict[str, Any] | None = None
     signed: Signed | None = None
     candidate: Candidate | None = None
