@@ -126,6 +126,10 @@ impl Session {
     /// Offers everything that is due and returns when to check again; `None` once all was offered.
     pub(crate) fn offer_due(&self, now: Instant) -> Option<Instant> {
         let Source::Timetable(table) = &self.source else { return None };
+        // Else a run that ends early would go on for as long as its last requests take turns to end.
+        if self.is_closed() {
+            return None;
+        }
         let mut table = table.borrow_mut();
         while let Some(Due { sequence, at }) = table.take_due(now) {
             let full = self.queue.borrow_mut().offer(sequence, at);

@@ -3,6 +3,7 @@
 //! Session, pacer, workers and the HTTP code are real; only the clock and the wire are simulated.
 
 use super::*;
+use crate::control::EndedEarly;
 use crate::outcome::Outcome;
 use crate::stream::Address;
 use serde_json::{Value, json};
@@ -44,6 +45,10 @@ async fn converse(mut client: DuplexStream, start: Instant) {
 
 /// A run of 20 s with ten stalls, which takes no real time.
 async fn run(more: Value) -> Outcome {
+    run_and_stop(more, None).await
+}
+
+async fn run_and_stop(more: Value, stop: Option<Duration>) -> Outcome {
     let mut plan = json!({"url": "http://127.0.0.1:1", "model": "m", "duration_s": 20.0,
         "warmup": {"least_s": 0.0, "most_s": 0.0}});
     for (key, value) in more.as_object().expect("an object") {
@@ -62,6 +67,13 @@ async fn run(more: Value) -> Outcome {
         payloads: Arc::new(payloads),
         control: Arc::clone(&control),
     };
+    if let Some(after) = stop {
+        let control = Arc::clone(&control);
+        spawn_local(async move {
+            sleep(after).await;
+            control.end(EndedEarly::Stopped);
+        });
+    }
     // Measuring starts after the notice; the server's time starts then as well.
     let serving = spawn_local(serve(clients, Instant::now() + NOTICE));
     let part = drive(Arc::new(job), Share { index: 0, threads: 1 }, Timer::Virtual).await.expect("a part");
@@ -83,6 +95,19 @@ fn in_virtual_time(test: impl Future<Output = ()>) {
 fn assert_is(us: f64, wanted: Duration) {
     let wanted_us = wanted.as_secs_f64() * 1e6;
     assert!((us / wanted_us - 1.0).abs() <= 0.001, "{us} µs, not {wanted:?}");
+}
+
+#[test]
+fn a_run_that_is_stopped_with_a_backlog_ends_though_more_would_be_due() {
+    in_virtual_time(async {
+        let begun = Instant::now();
+        let arrivals = json!({"kind": "constant", "rate_per_s": 5000.0});
+        let plan = json!({"arrivals": arrivals, "connections": 2, "duration_s": 600.0, "timeout_ms": 2000});
+        let outcome = run_and_stop(plan, Some(Duration::from_secs(1))).await;
+        assert_eq!(outcome.ended_early.as_deref(), Some("stopped"));
+        let most = Duration::from_secs(3) + STALL + SERVICE + NOTICE;
+        assert!(begun.elapsed() <= most, "{:?}", begun.elapsed());
+    });
 }
 
 #[test]
