@@ -23,6 +23,7 @@ POSTED = [
     "/v2/cudasharedmemory/region/r/register",
 ]
 ASKED = [
+    "/v2/models",
     "/v2/models/stats",
     "/v2/models/linear/stats",
     "/v2/models/linear/versions/1/stats",

@@ -22,7 +22,7 @@ use ::http::{HeaderName, HeaderValue, Method, Request, StatusCode, Version, head
 use bytes::Bytes;
 use flyball_core::{Access, Fault, FaultKind, ModelRef, Protocol, Verb};
 use flyball_deployments::Applied;
-use flyball_plane::{ready, route};
+use flyball_plane::{exposed, ready, route};
 use flyball_telemetry::{BuildFacts, Gauges};
 use flyball_wire::Problem;
 use flyball_wire::metadata::{self, Allowed, ModelMetadata, ServerMetadata};
@@ -131,6 +131,7 @@ fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, unread
             let ready = context.shared.ready();
             whole(ready_status(ready), JSON, metadata::ready_json(ready))
         }
+        Target::Models => models(&context.shared, &visit.access),
         Target::Model(model) => refuse_or(metadata_of(context, &visit.access, &model), |found| {
             whole(StatusCode::OK, JSON, metadata::json(&found))
         }),
@@ -248,6 +249,15 @@ pub(crate) fn is_ready(shared: &Shared, access: &Access, wanted: &ModelRef) -> R
         Err(fault) if fault.kind == FaultKind::ModelNotReady => Ok(false),
         Err(fault) => Err(fault),
     }
+}
+
+/// The names of the models that the caller may see and that take tensors.
+fn models(shared: &Shared, access: &Access) -> Reply {
+    let routes = shared.plane.routes.load();
+    let names = routes.deployments().map(|deployment| deployment.name.as_str());
+    let mut names: Vec<&str> = names.filter(|name| exposed(&routes, access, name).is_ok()).collect();
+    names.sort_unstable();
+    whole(StatusCode::OK, JSON, metadata::models_json(&names))
 }
 
 /// The status of the deployments that the caller may see.

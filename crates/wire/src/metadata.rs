@@ -106,6 +106,11 @@ pub fn ready_json(ready: bool) -> Bytes {
     json(&object!({ "ready": ready }))
 }
 
+/// The body of `/v2/models`, as in KServe.
+pub fn models_json(names: &[&str]) -> Bytes {
+    json(&object!({ "models": names }))
+}
+
 /// The body of `/v2/models/{name}/ready`.
 pub fn model_ready_json(name: &str, ready: bool) -> Bytes {
     json(&object!({ "name": name, "ready": ready }))

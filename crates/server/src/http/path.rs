@@ -15,6 +15,7 @@ pub(crate) enum Target {
     Ready,
     Metrics,
     OpenApi,
+    Models,
     Model(ModelRef),
     ModelReady(ModelRef),
     Infer(ModelRef),
@@ -136,7 +137,7 @@ pub(crate) fn target(path: &str) -> Option<Target> {
 }
 
 fn model<'p>(mut segments: impl Iterator<Item = &'p str>) -> Option<Target> {
-    let name = segments.next()?;
+    let Some(name) = segments.next() else { return Some(Target::Models) };
     let mut next = segments.next();
     // Reserved, as in Triton: a model with this name has no metadata at this path.
     if (name, next) == ("stats", None) {
@@ -264,7 +265,8 @@ mod tests {
             ("/v1/decision/d", None),
             ("/", None),
             ("/v3", None),
-            ("/v2/models", None),
+            ("/v2/models", Some(Target::Models)),
+            ("/v2/models/", Some(Target::Models)),
             ("/v2/models//infer", None),
             ("/v2/models/m/versions", None),
             ("/v2/models/m/infer/more", None),
