@@ -27,7 +27,7 @@ pub(crate) struct Job<M> {
     pub(crate) booking: Option<Booking>,
     /// It came from another lane and must not move again, or two lanes could pass it back and forth.
     pub(crate) moved: bool,
-    /// Its batch failed: it runs alone now.
+    /// Its batch failed, or it has rows without elements: it runs alone.
     pub(crate) alone: bool,
     /// Held until the job is answered, which bounds the queues. Returned with the outputs.
     pub(crate) permit: Permit,
@@ -45,6 +45,7 @@ impl<M> Job<M> {
         let RunTicket { permit, priority, deadline, .. } = ticket;
         let rows = rows(&inputs);
         let scale = model.scale(&inputs, rows);
+        let alone = inputs.iter().any(|input| input.size() == 0);
         Job {
             cost_ns: share::cost_ns(model, rows * scale),
             model: Arc::clone(model),
@@ -56,7 +57,7 @@ impl<M> Job<M> {
             came,
             booking: None,
             moved: false,
-            alone: false,
+            alone,
             permit,
             promise,
         }

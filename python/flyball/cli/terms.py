@@ -24,7 +24,10 @@ TERMS_OPTIONS: dict[str, Any] = {
     "deadline_ms": _whole(
         "Default deadline of requests. A request that would miss it is refused, not answered late. By default none.", "MS"
     ),
-    "batch_rows_max": _whole("Maximum rows per run; 1 turns batching off. By default 64.", "ROWS"),
+    "batch_rows_max": _whole(
+        "Maximum rows per run; 1 turns batching off, 0 also for models whose first axis counts no rows. By default 64.",
+        "ROWS",
+    ),
     "batch_size": _whole(
         "Wait for this many rows before a run, with --batch-window-ms. By default ready rows run at once.", "ROWS"
     ),
