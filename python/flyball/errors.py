@@ -7,6 +7,7 @@ JSON of `_native.NativeError` are all converted here. Must not know transports: 
 from __future__ import annotations
 
 import json
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -313,6 +314,7 @@ _BY_HTTP_STATUS: dict[int, type[FlyballError]] = {
     **dict.fromkeys((499, 503), UnavailableError),
 }
 
+_OF_A_VERSION = re.compile(r"Request for unknown model: '.*' version .* is not found")
 _BY_GRPC_STATUS: dict[str, type[FlyballError]] = {
     **dict.fromkeys(("INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNIMPLEMENTED"), InvalidInputError),
     "NOT_FOUND": NotFoundError,
@@ -397,7 +399,7 @@ def from_grpc(status: str, message: str) -> FlyballError:
 
 def _code(kind: type[FlyballError], message: str) -> str | None:
     """Two kinds share one status; only the message distinguishes them."""
-    return "version_not_found" if kind is NotFoundError and "has no version" in message else None
+    return "version_not_found" if kind is NotFoundError and _OF_A_VERSION.match(message) else None
 
 
 def _short(value: object) -> str:

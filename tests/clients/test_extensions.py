@@ -192,7 +192,7 @@ def test_an_unloaded_model_is_listed_refused_and_served_again_when_it_is_loaded(
         until("the last of it has left", lambda: protocol.index(client) == [gone, ("many", "1", "READY", "")] or None)
         assert not client.is_model_ready("linear")
         text = protocol.refused("UNAVAILABLE", lambda: protocol.infer(client, "linear", inputs))
-        assert text == "model 'linear' is not served: unloaded"
+        assert text == "Request for unknown model: 'linear' has no available versions: unloaded"
         client.unload_model("linear", unload_dependents=True)  # again, which is nothing to complain about
         client.load_model("linear")
         assert protocol.index(client)[0] == ("linear", "1", "READY", "")
@@ -239,9 +239,11 @@ def test_what_cannot_be_loaded_is_refused_with_its_reason(begin: Started, protoc
         assert listed[:3] == ("broken", "", "UNAVAILABLE")
         assert "0" * 64 in listed[3]
         text = protocol.refused("UNAVAILABLE", lambda: client.load_model("broken"))
-        assert text.startswith("model 'broken' could not be loaded: version 1: ")
-        assert protocol.refused("NOT_FOUND", lambda: client.load_model("nobody")) == "unknown model 'nobody'"
-        assert protocol.refused("NOT_FOUND", lambda: client.unload_model("nobody")) == "unknown model 'nobody'"
+        assert text.startswith("failed to load 'broken', no version is available: version 1: ")
+        text = protocol.refused("NOT_FOUND", lambda: client.load_model("nobody"))
+        assert text == "failed to load 'nobody', failed to poll from model repository"
+        text = protocol.refused("NOT_FOUND", lambda: client.unload_model("nobody"))
+        assert text == "Request for unknown model: 'nobody' is not found"
         text = protocol.refused("UNIMPLEMENTED", lambda: client.load_model("linear", config="{}"))
         assert "a load with 'config' is not offered" in text
 
@@ -254,10 +256,10 @@ def test_without_leave_models_cannot_be_loaded_and_memory_cannot_be_registered(b
             assert "--allow-model-control" in protocol.refused("UNIMPLEMENTED", ask)
         for ask in (
             lambda: client.register_system_shared_memory("r", "/k", 8),
-            client.get_system_shared_memory_status,
             client.unregister_system_shared_memory,
         ):
             assert "--allow-shared-memory" in protocol.refused("UNIMPLEMENTED", ask)
+        assert protocol.regions(client) == {}
         assert protocol.index(client) == [("linear", "1", "READY", "")]
         extensions = list(protocol.seen(client.get_server_metadata()).extensions)
     assert "system_shared_memory" not in extensions

@@ -25,7 +25,7 @@ def strict(model: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactor
     names = ["linear", "many", "fp16", "gather", "infinite", "slow"]
     index = snapshots.write(folder, 1, [snapshots.deployment(name, model(name)) for name in names])
     config = folder / "config.json"
-    config.write_text(json.dumps(LIMITS))
+    config.write_text(json.dumps({**LIMITS, "strict_json": True}))
     command = [*serving.flyballd(), "--snapshot", index, "--listen", "127.0.0.1:0", "--config", config]
     with serving.serving([str(part) for part in command]) as server:
         yield server

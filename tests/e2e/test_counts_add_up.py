@@ -20,9 +20,12 @@ from tests.support.wire import Http, Raw, infer_path, json_request, raw_infer, r
 
 
 @pytest.fixture(scope="module")
-def counted(model: Callable[[str], Path]) -> Iterator[Server]:
+def counted(model: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    config = tmp_path_factory.mktemp("counted") / "config.json"
+    config.write_text('{"strict_json": true}')
     paths = [str(model(name)) for name in ("linear", "gather", "infinite", "slow")]
-    with serving.serving([*serving.flyball(), "serve", *paths, "--listen", "127.0.0.1:0"]) as server:
+    command = [*serving.flyball(), "serve", *paths, "--listen", "127.0.0.1:0", "--config", str(config)]
+    with serving.serving(command) as server:
         yield server
 
 

@@ -110,7 +110,7 @@ def test_a_status_becomes_its_error_with_the_servers_text(client, service, statu
 
 
 def test_an_unknown_version_has_a_code_of_its_own(client, service):
-    service.failure = (grpc.StatusCode.NOT_FOUND, "model 'm' has no version '9'; it has 1")
+    service.failure = (grpc.StatusCode.NOT_FOUND, "Request for unknown model: 'm' version 9 is not found; it has 1")
     with pytest.raises(errors.NotFoundError) as caught:
         client.infer("m", ROW, version=9)
     assert caught.value.code == "version_not_found"

@@ -289,7 +289,12 @@ def test_a_version_may_be_a_whole_number(server, client):
 
 
 def test_an_unknown_version_and_an_unknown_model_have_codes_of_their_own(server, client):
-    server.script.extend([refusal(404, "model 'm' has no version '9'; it has 1"), refusal(404, "unknown model 'm'")])
+    server.script.extend(
+        [
+            refusal(404, "Request for unknown model: 'm' version 9 is not found; it has 1"),
+            refusal(404, "Request for unknown model: 'm' is not found"),
+        ]
+    )
     for code in ("version_not_found", "model_not_found"):
         with pytest.raises(errors.NotFoundError) as caught:
             client.infer("m", ROW, version="9")

@@ -22,6 +22,7 @@ pub mod snapshot;
 mod stage;
 mod statistics;
 mod tensor;
+pub mod triton_texts;
 mod wall_clock;
 
 pub use clock::{Clock, Nanos, nanos};

@@ -3,7 +3,7 @@
 //! Regions are read and written as files and never mapped: a client that truncates its region gets an error,
 //! where a mapping would kill the server with SIGBUS. The `wire` crate finds regions by key.
 
-use crate::{Fault, Stage};
+use crate::{Fault, Stage, triton_texts};
 use bytes::Bytes;
 use std::fs::File;
 use std::io::{Error, ErrorKind};
@@ -31,8 +31,9 @@ impl Region {
             return Err(Fault::invalid_input(
                 Stage::Parse,
                 format!(
-                    "shared memory region '{name}': {byte_size} bytes from byte {offset} on exceed '{key}', which \
-                     has {has} bytes; register a range inside the file"
+                    "{}: {byte_size} bytes from byte {offset} on exceed '{key}', which has {has} bytes; register a \
+                     range inside the file",
+                    triton_texts::region_refused(name)
                 ),
             ));
         }
@@ -44,13 +45,14 @@ impl Region {
         if offset.checked_add(bytes).is_some_and(|end| end <= self.byte_size) {
             return Ok(RegionSpan { region: self, offset, bytes });
         }
-        Err(Fault::invalid_input(
-            Stage::Parse,
-            format!(
-                "shared memory region '{}' has {} bytes; {bytes} from byte {offset} on are not in it",
-                self.name, self.byte_size
-            ),
-        ))
+        let refused = if offset >= self.byte_size {
+            triton_texts::invalid_offset(&self.name)
+        } else {
+            triton_texts::invalid_range(&self.name)
+        };
+        let has = self.byte_size;
+        let text = format!("{refused}; it has {has} bytes, and {bytes} from byte {offset} on are not in it");
+        Err(Fault::invalid_input(Stage::Parse, text))
     }
 
     fn file_bytes(&self) -> Result<u64, Error> {

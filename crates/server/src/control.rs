@@ -7,7 +7,7 @@ use crate::drain::{Drain, Phase};
 use crate::machine;
 use crate::shared::Shared;
 use flyball_core::snapshot::Bundle;
-use flyball_core::{Fault, FaultKind, Stage};
+use flyball_core::{Fault, FaultKind, Stage, triton_texts};
 use flyball_deployments::{Ack, AckState, Loader, NotLoaded};
 use flyball_telemetry::ModelMeter;
 use rustix::process::setpriority_process;
@@ -113,18 +113,18 @@ impl Control {
 
     fn load(&self, applied: &Bundle, model: &str) -> Result<(), Fault> {
         let failed = |reason: &str| {
-            let text = format!("model '{model}' could not be loaded: {reason}");
+            let text = format!("{}: {reason}", triton_texts::load_failed(model));
             Err(Fault::new(FaultKind::ModelNotReady, Stage::Route, text))
         };
         let newest = match self.on_load.get().map(|on_load| on_load(model)) {
             None => None,
             Some(Ok(Some(bundle))) => Some(bundle),
-            Some(Ok(None)) => return Err(unknown(model)),
+            Some(Ok(None)) => return Err(unknown(triton_texts::no_such_folder(model))),
             Some(Err(reason)) => return failed(&reason),
         };
         let bundle = newest.as_ref().unwrap_or(applied);
         match self.loader.load_one(bundle, model, &|| self.shared.drain.leaving()) {
-            Err(NotLoaded::Unknown) => Err(unknown(model)),
+            Err(NotLoaded::Unknown) => Err(unknown(triton_texts::no_such_folder(model))),
             Err(NotLoaded::Leaving) => Err(leaving()),
             Ok(Ack { state: AckState::Refused, reason, .. }) => {
                 failed(reason.as_deref().unwrap_or("it was refused"))
@@ -135,7 +135,11 @@ impl Control {
 
     fn unload(&self, model: &str) -> Result<(), Fault> {
         let known = || self.shared.plane.routes.load().not_ready(model).is_some();
-        if self.loader.unload(model).is_some() || known() { Ok(()) } else { Err(unknown(model)) }
+        if self.loader.unload(model).is_some() || known() {
+            Ok(())
+        } else {
+            Err(unknown(triton_texts::unknown_model(model)))
+        }
     }
 
     /// Runs `work` on a new thread: a thread cannot raise its priority again.
@@ -162,8 +166,8 @@ fn leaving() -> Fault {
     Fault::new(FaultKind::ModelNotReady, Stage::Route, "the server is leaving")
 }
 
-fn unknown(model: &str) -> Fault {
-    Fault::new(FaultKind::ModelNotFound, Stage::Route, format!("unknown model '{model}'"))
+fn unknown(text: String) -> Fault {
+    Fault::new(FaultKind::ModelNotFound, Stage::Route, text)
 }
 
 /// Starts the control thread.

@@ -4,7 +4,7 @@
 //! The server decides who may register.
 
 use arc_swap::ArcSwap;
-use flyball_core::{Fault, Stage};
+use flyball_core::{Fault, Stage, triton_texts};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::geteuid;
 use rustix::shm;
@@ -55,7 +55,8 @@ impl Regions {
         let region = Region::new(name, key, offset, byte_size, file)?;
         self.change(|regions| {
             if regions.contains_key(name) {
-                return Err(refused(name, "it is already registered; unregister it first"));
+                let taken = triton_texts::region_taken(&shortened(name, 64));
+                return Err(invalid(format!("{taken}; unregister it first")));
             }
             if regions.len() >= REGIONS_MAX {
                 return Err(refused(
@@ -92,11 +93,8 @@ impl Regions {
     pub fn find(&self, name: &str) -> Result<Arc<Region>, Fault> {
         let found = self.by_name.load().get(name).map(Arc::clone);
         found.ok_or_else(|| {
-            let text = format!(
-                "shared memory region '{}' is not registered; register it first",
-                shortened(name, 64)
-            );
-            Fault::invalid_input(Stage::Parse, text)
+            let unknown = triton_texts::unknown_region(&shortened(name, 64));
+            invalid(format!("{unknown}; register it first"))
         })
     }
 
@@ -116,20 +114,18 @@ fn status(region: &Region) -> RegionStatus {
 
 /// Opens shared memory as `shm_open` does, but only plain files: a key must not reach anything else.
 fn open(name: &str, key: &str) -> Result<File, Fault> {
+    if key.trim_start_matches('/').starts_with(RESERVED_PREFIX) {
+        let (name, key) = (shortened(name, 64), shortened(key, 64));
+        return Err(invalid(triton_texts::reserved_key(&name, &key, RESERVED_PREFIX)));
+    }
     let segment = key.strip_prefix('/').unwrap_or(key);
     if segment.is_empty()
         || segment.len() > KEY_BYTES_MAX - 1
         || segment.contains(['/', '\0'])
         || matches!(segment, "." | "..")
     {
-        let allowed = "a key is one name, with or without a '/' before it";
-        return Err(refused(name, &format!("key '{}' cannot be; {allowed}", shortened(key, 64))));
-    }
-    if segment.starts_with(RESERVED_PREFIX) {
-        return Err(refused(
-            name,
-            &format!("keys that start with '{RESERVED_PREFIX}' are reserved; choose another"),
-        ));
+        let key = triton_texts::invalid_key(&shortened(name, 64), &shortened(key, 64));
+        return Err(invalid(format!("{key}; a key is one name, with or without a '/' before it")));
     }
     let cannot = |error: &dyn std::fmt::Display| refused(name, &format!("'{key}' cannot be opened: {error}"));
     // Anyone may put a link into the shared-memory directory, even to a file that only this server may write.
@@ -157,10 +153,11 @@ fn private_to_another(owner: u32, mode: u32, server: u32) -> bool {
 }
 
 fn refused(name: &str, why: &str) -> Fault {
-    Fault::invalid_input(
-        Stage::Parse,
-        format!("shared memory region '{}' cannot be registered: {why}", shortened(name, 64)),
-    )
+    invalid(format!("{}: {why}", triton_texts::region_refused(&shortened(name, 64))))
+}
+
+fn invalid(text: String) -> Fault {
+    Fault::invalid_input(Stage::Parse, text)
 }
 
 /// A recognisable prefix of a caller's text.

@@ -7,7 +7,7 @@
 use crate::decision_walk::DecisionWalk;
 use crate::row_buffers::{Progress, RowState};
 use crate::{Decision, Deployment, Model, Routes};
-use flyball_core::{Access, Fault, FaultKind, ModelRef, Sink, Stage, Verb};
+use flyball_core::{Access, Fault, FaultKind, ModelRef, Sink, Stage, Verb, triton_texts};
 use flyball_decision::{ChosenRoute, Expose, unit};
 use std::sync::Arc;
 
@@ -48,7 +48,17 @@ fn visible<'r, M>(
     access: &Access,
     name: &str,
 ) -> Result<&'r Arc<Deployment<M>>, Fault> {
-    look_up(routes, access, name, ("model", FaultKind::ModelNotFound), |_| true)
+    let words = Words {
+        unknown: (FaultKind::ModelNotFound, triton_texts::unknown_model),
+        not_ready: triton_texts::no_versions,
+    };
+    look_up(routes, access, name, &words, |_| true)
+}
+
+/// How the refusals of a name start.
+struct Words {
+    unknown: (FaultKind, fn(&str) -> String),
+    not_ready: fn(&str) -> String,
 }
 
 /// A deployment that the caller may see. `of` selects those that an error names instead.
@@ -56,7 +66,7 @@ fn look_up<'r, M>(
     routes: &'r Routes<M>,
     access: &Access,
     name: &str,
-    (what, unknown): (&str, FaultKind),
+    words: &Words,
     of: impl Fn(&Deployment<M>) -> bool,
 ) -> Result<&'r Arc<Deployment<M>>, Fault> {
     let fault = |kind, text: String| Err(Fault::new(kind, Stage::Route, text));
@@ -64,9 +74,12 @@ fn look_up<'r, M>(
     match (routes.get(name).filter(|_| seen), routes.not_ready(name).filter(|_| seen)) {
         (Some(deployment), _) => Ok(deployment),
         (None, Some(reason)) => {
-            fault(FaultKind::ModelNotReady, format!("{what} '{name}' is not served: {reason}"))
+            fault(FaultKind::ModelNotReady, format!("{}: {reason}", (words.not_ready)(name)))
         }
-        (None, None) => fault(unknown, format!("unknown {what} '{name}'{}", others(routes, access, of))),
+        (None, None) => {
+            let (kind, unknown) = words.unknown;
+            fault(kind, format!("{}{}", unknown(name), others(routes, access, of)))
+        }
     }
 }
 
@@ -86,7 +99,8 @@ fn version<M>(deployment: &Deployment<M>, wanted: &ModelRef) -> Result<Arc<Model
     let version = wanted.version.as_deref().unwrap_or(&deployment.route);
     deployment.version(version).map(Arc::clone).ok_or_else(|| {
         let have: Vec<_> = deployment.versions.iter().map(|model| &*model.version).collect();
-        let text = format!("model '{}' has no version '{version}'; it has {}", wanted.name, have.join(", "));
+        let unknown = triton_texts::unknown_version(&wanted.name, version);
+        let text = format!("{unknown}; it has {}", have.join(", "));
         Fault::new(FaultKind::VersionNotFound, Stage::Route, text)
     })
 }
@@ -129,8 +143,12 @@ pub(crate) fn decision_target<M>(
 /// The decision of that name, if the caller may see it.
 pub fn find_decision<M>(routes: &Routes<M>, access: &Access, name: &str) -> Result<Arc<Decision<M>>, Fault> {
     let unknown = FaultKind::DecisionNotFound;
+    let words = Words {
+        unknown: (unknown, |name| format!("unknown decision '{name}'")),
+        not_ready: |name| format!("decision '{name}' is not served"),
+    };
     let decides = |deployment: &Deployment<M>| deployment.decision.is_some();
-    let deployment = look_up(routes, access, name, ("decision", unknown), decides)?;
+    let deployment = look_up(routes, access, name, &words, decides)?;
     deployment.decision.clone().ok_or_else(|| {
         let text = format!("'{name}' is a model without a decision; ask it by /v2/models/{name}/infer");
         Fault::new(unknown, Stage::Route, text)

@@ -6,7 +6,9 @@ use crate::decision_walk::DecisionWalk;
 use crate::plan::ModelStep;
 use crate::raw_body::raw_input;
 use crate::{Model, classification};
-use flyball_core::{Fault, InferRequest, OutputSlot, RequestedOutput, Sink, Stage, Tensor, TensorSpec};
+use flyball_core::{
+    Fault, InferRequest, OutputSlot, RequestedOutput, Sink, Stage, Tensor, TensorSpec, triton_texts,
+};
 use smallvec::SmallVec;
 
 /// The outputs for the caller, by index in model order.
@@ -17,16 +19,16 @@ pub(crate) fn tensor<M>(
     request: &mut InferRequest,
     model: &Model<M>,
 ) -> Result<(Vec<Tensor>, SelectedOutputs), Fault> {
-    let (signature, batched) = (model.client_signature(), model.batching.on());
+    let (name, signature, batched) = (&*model.name, model.client_signature(), model.batching.on());
     let mut given = std::mem::take(&mut request.inputs);
     if let Some(body) = request.whole.take() {
         given.push(raw_input(body, &signature.inputs, batched)?);
     }
-    let mut inputs = inputs(given, &signature.inputs, batched)?;
+    let mut inputs = inputs(name, given, &signature.inputs, batched)?;
     if let Some(shapes) = &model.client_shapes {
         shapes.to_model(&mut inputs);
     }
-    Ok((inputs, selected(&request.outputs, &signature.outputs, request.binary_outputs)?))
+    Ok((inputs, selected(name, &request.outputs, &signature.outputs, request.binary_outputs)?))
 }
 
 impl<S: Sink> DecisionWalk<'_, S> {
@@ -39,10 +41,15 @@ impl<S: Sink> DecisionWalk<'_, S> {
     }
 }
 
-fn inputs(mut given: Vec<Tensor>, specs: &[TensorSpec], batched: bool) -> Result<Vec<Tensor>, Fault> {
-    in_model_order(&mut given, specs)?;
+fn inputs(
+    model: &str,
+    mut given: Vec<Tensor>,
+    specs: &[TensorSpec],
+    batched: bool,
+) -> Result<Vec<Tensor>, Fault> {
+    in_model_order(model, &mut given, specs)?;
     for (tensor, spec) in given.iter().zip(specs) {
-        fits(tensor, spec)?;
+        fits(model, tensor, spec)?;
     }
     if batched {
         same_rows(&given)?;
@@ -51,13 +58,19 @@ fn inputs(mut given: Vec<Tensor>, specs: &[TensorSpec], batched: bool) -> Result
 }
 
 /// The requested outputs, or all of them.
-fn selected(asked: &[RequestedOutput], specs: &[TensorSpec], raw: bool) -> Result<SelectedOutputs, Fault> {
+fn selected(
+    model: &str,
+    asked: &[RequestedOutput],
+    specs: &[TensorSpec],
+    raw: bool,
+) -> Result<SelectedOutputs, Fault> {
     if asked.is_empty() {
         return Ok((0..specs.len()).map(|output| OutputSlot { output, raw, region: None }).collect());
     }
     let place = |asked: &RequestedOutput| {
         let output = specs.iter().position(|spec| *spec.name == *asked.name).ok_or_else(|| {
-            misfit(format!("there is no output '{}'; the model gives {}", asked.name, names(specs)))
+            let unexpected = triton_texts::unexpected_output(model, &asked.name);
+            misfit(format!("{unexpected}; it gives {}", names(specs)))
         })?;
         if asked.classes > 0 {
             classification::check(&specs[output])?;
@@ -69,42 +82,54 @@ fn selected(asked: &[RequestedOutput], specs: &[TensorSpec], raw: bool) -> Resul
     asked.iter().map(place).collect()
 }
 
-fn in_model_order(given: &mut [Tensor], specs: &[TensorSpec]) -> Result<(), Fault> {
+fn in_model_order(model: &str, given: &mut [Tensor], specs: &[TensorSpec]) -> Result<(), Fault> {
     for (place, spec) in specs.iter().enumerate() {
         let Some(found) = given.iter().skip(place).position(|tensor| *tensor.name == *spec.name) else {
-            let (name, datatype, shape) = (&spec.name, spec.datatype.name(), &spec.shape);
-            return Err(misfit(format!("input '{name}' ({datatype} {shape:?}) is missing")));
+            return Err(missing(model, given, specs));
         };
         given.swap(place, place + found);
     }
     match given.get(specs.len()) {
         None => Ok(()),
         Some(extra) => {
-            Err(misfit(format!("there is no input '{}'; the model takes {}", extra.name, names(specs))))
+            let unexpected = triton_texts::unexpected_input(model, &extra.name);
+            Err(misfit(format!("{unexpected}; it takes {}", names(specs))))
         }
     }
 }
 
-fn fits(tensor: &Tensor, spec: &TensorSpec) -> Result<(), Fault> {
-    if tensor.datatype != spec.datatype {
-        let (is, wanted) = (tensor.datatype.name(), spec.datatype.name());
-        return Err(misfit(format!("input '{}' has datatype {is}; the model wants {wanted}", spec.name)));
+fn missing(model: &str, given: &[Tensor], specs: &[TensorSpec]) -> Fault {
+    let lacks = |spec: &&TensorSpec| !given.iter().any(|tensor| *tensor.name == *spec.name);
+    let missing = specs.iter().filter(lacks).map(|spec| spec.name.as_str());
+    let got = given.iter().map(|tensor| &*tensor.name);
+    let missing = triton_texts::missing_inputs(model, specs.len(), got, missing);
+    misfit(format!("{missing} It takes {}", names(specs)))
+}
+
+fn fits(model: &str, tensor: &Tensor, spec: &TensorSpec) -> Result<(), Fault> {
+    let (is, wanted) = (tensor.datatype, spec.datatype);
+    if is != wanted {
+        return Err(misfit(triton_texts::wrong_datatype(model, &spec.name, is.name(), wanted.name())));
     }
     if !spec.admits(&tensor.shape) {
-        let (name, is, wanted) = (&spec.name, tensor.shape.as_slice(), &spec.shape);
-        let text = format!("input '{name}' has shape {is:?}; the model wants {wanted:?} (-1 is any size)");
-        return Err(misfit(text));
+        let unexpected = triton_texts::wrong_shape(model, &spec.name, &spec.shape, &tensor.shape);
+        return Err(misfit(format!("{unexpected} (-1 is any size)")));
     }
     Ok(())
 }
+
+/// Maximum rows without elements: they take no bytes, so that no limit of a body bounds them.
+const EMPTY_ROWS_MAX: usize = 1 << 16;
 
 /// Checks that all inputs of a batched model have the same first axis, or the rows of a batch would not line up. For a model
 /// without batching the first axis may have any meaning.
 fn same_rows(given: &[Tensor]) -> Result<(), Fault> {
     let Some(first) = given.first() else { return Ok(()) };
-    if let Some(empty) = given.iter().find(|tensor| tensor.rows() > 0 && tensor.size() == 0) {
-        let name = &empty.name;
-        return Err(misfit(format!("input '{name}' has rows without elements; send at least one in each")));
+    if let Some(empty) = given.iter().find(|tensor| tensor.rows() > EMPTY_ROWS_MAX && tensor.size() == 0) {
+        let (name, rows) = (&empty.name, empty.rows());
+        return Err(misfit(format!(
+            "input '{name}' has {rows} rows without elements, and {EMPTY_ROWS_MAX} are the most; send fewer rows"
+        )));
     }
     if first.rows() == 0 {
         return Err(misfit(format!("input '{}' has no rows; send at least one", first.name)));
@@ -154,38 +179,54 @@ mod tests {
 
     #[test]
     fn inputs_are_put_into_the_model_s_order() {
-        let inputs = inputs(vec![given("b", &[1, 3]), given("a", &[1, 2])], &takes(), true).unwrap();
+        let inputs = inputs("m", vec![given("b", &[1, 3]), given("a", &[1, 2])], &takes(), true).unwrap();
         assert_eq!(inputs.iter().map(|input| &*input.name).collect::<Vec<_>>(), ["a", "b"]);
     }
 
     #[test]
     fn each_kind_of_misfit_is_refused_with_what_the_model_wants() {
         let cases = [
-            (vec![given("a", &[1, 2])], "input 'b' (FP32 [-1, 3]) is missing"),
+            (
+                vec![given("a", &[1, 2])],
+                "expected 2 inputs but got 1 inputs for model 'm'. Got input(s) ['a'], but missing required input(s) ['b']. \
+                 Please provide all required input(s). It takes 'a', 'b'",
+            ),
             (
                 vec![given("a", &[1, 2]), given("b", &[1, 3]), given("c", &[1])],
-                "there is no input 'c'; the model takes 'a', 'b'",
+                "unexpected inference input 'c' for model 'm'; it takes 'a', 'b'",
             ),
             (
                 vec![given("a", &[1, 5]), given("b", &[1, 3])],
-                "input 'a' has shape [1, 5]; the model wants [-1, 2] (-1 is any size)",
+                "unexpected shape for input 'a' for model 'm'. Expected [-1,2], got [1,5] (-1 is any size)",
             ),
             (vec![given("a", &[0, 2]), given("b", &[0, 3])], "input 'a' has no rows; send at least one"),
+            (
+                vec![given("a", &[1 << 40, 0]), given("b", &[1, 3])],
+                "unexpected shape for input 'a' for model 'm'. Expected [-1,2], got [1099511627776,0] (-1 is any size)",
+            ),
             (
                 vec![given("a", &[2, 2]), given("b", &[1, 3])],
                 "input 'a' has 2 rows but 'b' has 1; all inputs must have the same first axis",
             ),
         ];
         for (given, text) in cases {
-            let fault = inputs(given, &takes(), true).unwrap_err();
+            let fault = inputs("m", given, &takes(), true).unwrap_err();
             assert_eq!((fault.kind, fault.text.as_ref()), (FaultKind::InvalidInput, text));
         }
     }
 
     #[test]
     fn a_model_that_is_not_batched_may_have_inputs_of_different_lengths() {
-        assert!(inputs(vec![given("a", &[2, 2]), given("b", &[1, 3])], &takes(), false).is_ok());
-        assert!(inputs(vec![given("a", &[0, 2]), given("b", &[0, 3])], &takes(), false).is_ok());
+        assert!(inputs("m", vec![given("a", &[2, 2]), given("b", &[1, 3])], &takes(), false).is_ok());
+        assert!(inputs("m", vec![given("a", &[0, 2]), given("b", &[0, 3])], &takes(), false).is_ok());
+    }
+
+    #[test]
+    fn rows_without_elements_are_taken_up_to_a_limit() {
+        let specs = [spec("a", &[-1, -1])];
+        assert!(inputs("m", vec![given("a", &[3, 0])], &specs, true).is_ok());
+        let fault = inputs("m", vec![given("a", &[65_537, 0])], &specs, true).unwrap_err();
+        assert!(fault.text.starts_with("input 'a' has 65537 rows without elements, and 65536 are the most"));
     }
 
     fn asked(name: &str, binary: Option<bool>) -> RequestedOutput {
@@ -195,7 +236,7 @@ mod tests {
     #[test]
     fn outputs_come_as_asked_for_and_in_the_order_asked_for() {
         let order = |asked: &[RequestedOutput], raw| {
-            let selected = selected(asked, &gives(), raw).unwrap();
+            let selected = selected("m", asked, &gives(), raw).unwrap();
             selected.iter().map(|place| (place.output, place.raw)).collect::<Vec<_>>()
         };
         assert_eq!(order(&[asked("z", None), asked("y", Some(true))], false), [(1, false), (0, true)]);
@@ -204,16 +245,16 @@ mod tests {
 
     #[test]
     fn an_output_that_the_model_does_not_give_is_refused() {
-        let fault = selected(&[asked("q", None)], &gives(), false).unwrap_err();
-        assert_eq!(fault.text, "there is no output 'q'; the model gives 'y', 'z'");
+        let fault = selected("m", &[asked("q", None)], &gives(), false).unwrap_err();
+        assert_eq!(fault.text, "unexpected inference output 'q' for model 'm'; it gives 'y', 'z'");
     }
 
     #[test]
     fn classes_of_an_output_without_scores_are_refused_before_the_run() {
         let texts = TensorSpec { datatype: DataType::Bytes, ..spec("y", &[-1]) };
         let classified = RequestedOutput { classes: 2, ..asked("y", None) };
-        assert!(selected(std::slice::from_ref(&classified), &gives(), false).is_ok());
-        let fault = selected(&[classified], &[texts], false).unwrap_err();
+        assert!(selected("m", std::slice::from_ref(&classified), &gives(), false).is_ok());
+        let fault = selected("m", &[classified], &[texts], false).unwrap_err();
         assert_eq!((fault.kind, fault.stage), (FaultKind::InvalidInput, Stage::Tensor));
     }
 }

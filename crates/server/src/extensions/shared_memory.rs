@@ -2,6 +2,7 @@
 
 use crate::offload::offload;
 use crate::shared::Shared;
+use flyball_core::triton_texts::SHARED_MEMORY_DISABLED;
 use flyball_core::{Access, Fault, Verb};
 use flyball_wire::regions::Regions;
 use flyball_wire::shared_memory::{RegisterRequest, Status};
@@ -9,11 +10,14 @@ use std::sync::Arc;
 
 /// Needs the right to infer on any model, or to control.
 pub(crate) fn status(shared: &Shared, access: &Access, region: Option<&str>) -> Result<Status, Fault> {
-    let regions = regions(shared)?;
     if !access.may_some(Verb::Infer) {
         access.require_all(Verb::Control)?;
     }
-    regions.status(region).map(Status)
+    match &shared.regions {
+        Some(regions) => regions.status(region).map(Status),
+        // As in Triton: switched off, nothing is registered.
+        None => Ok(Status::default()),
+    }
 }
 
 /// Offloaded, because it opens a file.
@@ -45,8 +49,8 @@ pub(crate) fn register_cuda() -> Fault {
 
 fn regions(shared: &Shared) -> Result<&Arc<Regions>, Fault> {
     shared.regions.as_ref().ok_or_else(|| {
-        Fault::not_offered(
-            "system shared memory is switched off; start the server with --allow-shared-memory, or send tensors themselves",
-        )
+        Fault::not_offered(format!(
+            "{SHARED_MEMORY_DISABLED}; start the server with --allow-shared-memory, or send tensors themselves"
+        ))
     })
 }

@@ -29,7 +29,7 @@ fn a_region_is_found_by_its_name_until_it_is_unregistered_and_is_held_while_in_u
     regions.unregister(None);
     assert!(regions.status(None).expect("status").is_empty());
     let fault = regions.status(Some("b")).expect_err("is gone");
-    assert_eq!(fault.text, "shared memory region 'b' is not registered; register it first");
+    assert_eq!(fault.text, "Unable to find system shared memory region: 'b'; register it first");
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn what_cannot_be_a_region_is_refused_with_its_reason() {
     let memory = SharedMemory::holding(&[0; 8]);
     let regions = Regions::default();
     regions.register("r", memory.key(), 0, 8).expect("registers");
-    refused(regions.register("r", memory.key(), 0, 8), "already registered");
+    refused(regions.register("r", memory.key(), 0, 8), "already in manager; unregister it first");
     refused(regions.register("", memory.key(), 0, 8), "a name has 1 to 1024 bytes");
     refused(regions.register(&"n".repeat(1025), memory.key(), 0, 8), "a name has 1 to 1024 bytes");
     refused(regions.register("s", memory.key(), 0, 0), "register at least one byte");
@@ -49,8 +49,8 @@ fn what_cannot_be_a_region_is_refused_with_its_reason() {
         refused(regions.register("s", key, 0, 1), "a key is one name");
     }
     let reserved = "triton_python_backend_shm_region_1";
-    for key in [reserved.to_owned(), format!("/{reserved}")] {
-        refused(regions.register("s", &key, 0, 1), "are reserved");
+    for key in [reserved.to_owned(), format!("/{reserved}"), format!("///{reserved}")] {
+        refused(regions.register("s", &key, 0, 1), "as the key contains the reserved prefix");
     }
     assert_eq!(regions.status(None).expect("status").len(), 1);
 }

@@ -7,6 +7,7 @@ use super::check::{Budget, Described};
 use super::parameters::Parameter;
 use crate::regions::Regions;
 use bytes::BytesMut;
+use flyball_core::triton_texts::SHARED_MEMORY_DISABLED;
 use flyball_core::{Answer, Fault, RegionSpan, Stage, Tensor, TensorData};
 
 /// A tensor's shared-memory parameters.
@@ -28,8 +29,8 @@ impl Shared<'_> {
         let Some(region) = &self.region else { return Ok(None) };
         let Some(regions) = regions else {
             return Err(Fault::not_offered(format!(
-                "{what} '{name}': system shared memory is switched off; start the server with \
-                 --allow-shared-memory, or send and read the tensor itself"
+                "{what} '{name}': {SHARED_MEMORY_DISABLED}; start the server with --allow-shared-memory, or send and read the \
+                 tensor itself"
             )));
         };
         let wrong = |text: &str| Err(Fault::malformed(format!("{what} '{name}': {text}")));

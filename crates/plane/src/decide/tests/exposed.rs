@@ -64,8 +64,12 @@ fn what_a_caller_does_not_see_is_answered_like_what_is_not_there() {
     let text = |access: &Access, name: &str| route(&routes, access, &named(name)).err().unwrap().text;
     let other = access(&["infer:price*", "metrics"]);
     assert_eq!(text(&other, "d").replace("'d'", "'x'"), text(&other, "x"));
-    assert_eq!(text(&other, "x"), "unknown model 'x'", "nothing that it may see serves");
-    assert_eq!(text(&Access::default(), "x"), "unknown model 'x'; serving: d");
+    assert_eq!(
+        text(&other, "x"),
+        "Request for unknown model: 'x' is not found",
+        "nothing that it may see serves"
+    );
+    assert_eq!(text(&Access::default(), "x"), "Request for unknown model: 'x' is not found; serving: d");
     assert_eq!(kind(find_decision(&routes, &other, "d")), Some(FaultKind::DecisionNotFound));
     assert_eq!(kind(find_decision(&routes, &access(&["outcome:d"]), "d")), None, "it sees the decision");
     assert_eq!(kind(access(&["outcome:d"]).require(Verb::Decide, "d")), Some(FaultKind::Forbidden));

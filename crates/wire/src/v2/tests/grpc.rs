@@ -147,7 +147,7 @@ fn a_message_that_cannot_be_meant_is_refused_with_its_reason() {
         ),
         (request(vec![input("BOOL", &[1], None)], vec![&[3]]), InvalidInput, "a BOOL byte is 0 or 1"),
         (request(vec![input("BYTES", &[1], Some(bad_text))], vec![]), InvalidInput, "element 0 is not UTF-8"),
-        (request(vec![shared], vec![]), NotOffered, "input 'x': system shared memory is switched off"),
+        (request(vec![shared], vec![]), NotOffered, "input 'x': Client shared memory is disabled"),
         (
             request(vec![input("FP32", &[0], None), input("FP32", &[0], None)], vec![]),
             MalformedRequest,

@@ -111,7 +111,7 @@ fn a_request_that_is_no_v2_request_is_refused() {
             r#"{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"parameters":{"shared_memory_region":"r"}}]}"#
                 .into(),
             NotOffered,
-            "input 'x': system shared memory is switched off; start the server with --allow-shared-memory",
+            "input 'x': Client shared memory is disabled; start the server with --allow-shared-memory",
         ),
         (
             r#"{"inputs":[{"name":"x","datatype":"FP32","shape":[1],"parameters":{"binary_data_size":4}}]}"#.into(),

@@ -106,12 +106,20 @@ fn an_input_in_shared_memory_has_no_raw_entry_over_grpc() {
 fn what_cannot_be_read_from_shared_memory_is_refused_with_its_reason() {
     let world = World::new();
     for (parameters, kind, text) in [
-        (r#""nobody","shared_memory_byte_size":3"#, InvalidInput, "region 'nobody' is not registered"),
-        (r#""r","shared_memory_byte_size":9"#, InvalidInput, "region 'r' has 8 bytes; 9 from byte 0 on"),
+        (
+            r#""nobody","shared_memory_byte_size":3"#,
+            InvalidInput,
+            "Unable to find system shared memory region: 'nobody'",
+        ),
+        (
+            r#""r","shared_memory_byte_size":9"#,
+            InvalidInput,
+            "Invalid offset + byte size for shared memory region: 'r'; it has 8",
+        ),
         (
             r#""r","shared_memory_offset":18446744073709551615,"shared_memory_byte_size":3"#,
             InvalidInput,
-            "from byte 18446744073709551615 on",
+            "Invalid offset for shared memory region: 'r'; it has 8 bytes, and 3 from byte 18446744073709551615 on",
         ),
         (r#""r","shared_memory_byte_size":4"#, MalformedRequest, "takes 3 bytes, but there are 4"),
         (r#""r""#, MalformedRequest, "shared_memory_byte_size must be a whole number"),

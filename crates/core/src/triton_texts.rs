@@ -1,0 +1,131 @@
+//! How refusals start where Triton's clients and tests compare the text. Callers append what to do.
+//!
+//! Each function names the file of Triton's that has the words, in its repositories `core` and `server`.
+
+/// `core/src/model_repository_manager/model_repository_manager.cc`
+pub fn unknown_model(model: &str) -> String {
+    format!("Request for unknown model: '{model}' is not found")
+}
+
+/// `core/src/model_repository_manager/model_lifecycle.cc`
+pub fn unknown_version(model: &str, version: &str) -> String {
+    format!("Request for unknown model: '{model}' version {version} is not found")
+}
+
+/// `core/src/model_repository_manager/model_lifecycle.cc`
+pub fn no_versions(model: &str) -> String {
+    format!("Request for unknown model: '{model}' has no available versions")
+}
+
+/// `core/src/model_repository_manager/model_repository_manager.cc`
+pub fn no_such_folder(model: &str) -> String {
+    format!("failed to load '{model}', failed to poll from model repository")
+}
+
+/// `core/src/model_repository_manager/model_repository_manager.cc`
+pub fn load_failed(model: &str) -> String {
+    format!("failed to load '{model}', no version is available")
+}
+
+/// `core/src/infer_request.cc`
+pub fn missing_inputs<'n>(
+    model: &str,
+    wanted: usize,
+    got: impl ExactSizeIterator<Item = &'n str>,
+    missing: impl Iterator<Item = &'n str>,
+) -> String {
+    let count = got.len();
+    format!(
+        "expected {wanted} inputs but got {count} inputs for model '{model}'. Got input(s) [{}], but missing required \
+         input(s) [{}]. Please provide all required input(s).",
+        quoted(got),
+        quoted(missing)
+    )
+}
+
+/// `core/src/infer_request.cc`
+pub fn unexpected_input(model: &str, input: &str) -> String {
+    format!("unexpected inference input '{input}' for model '{model}'")
+}
+
+/// `core/src/infer_request.cc`
+pub fn unexpected_output(model: &str, output: &str) -> String {
+    format!("unexpected inference output '{output}' for model '{model}'")
+}
+
+/// `core/src/infer_request.cc`
+pub fn wrong_datatype(model: &str, input: &str, is: &str, wanted: &str) -> String {
+    format!("inference input '{input}' data-type is '{is}', but model '{model}' expects '{wanted}'")
+}
+
+/// `core/src/infer_request.cc`
+pub fn wrong_shape(model: &str, input: &str, wanted: &[i64], is: &[i64]) -> String {
+    let (wanted, is) = (axes(wanted), axes(is));
+    format!("unexpected shape for input '{input}' for model '{model}'. Expected {wanted}, got {is}")
+}
+
+/// `server/src/shared_memory_manager.cc`
+pub const SHARED_MEMORY_DISABLED: &str = "Client shared memory is disabled";
+
+/// `server/src/shared_memory_manager.cc`
+pub fn unknown_region(region: &str) -> String {
+    format!("Unable to find system shared memory region: '{region}'")
+}
+
+/// `server/src/shared_memory_manager.cc`
+pub fn region_taken(region: &str) -> String {
+    format!("shared memory region '{region}' already in manager")
+}
+
+/// `server/src/shared_memory_manager.cc`
+pub fn region_refused(region: &str) -> String {
+    format!("failed to register shared memory region '{region}': invalid args")
+}
+
+/// `server/src/shared_memory_manager.cc`
+pub fn reserved_key(region: &str, key: &str, prefix: &str) -> String {
+    format!(
+        "cannot register shared memory region '{region}' with key '{key}' as the key contains the reserved prefix '{prefix}'"
+    )
+}
+
+/// `server/src/shared_memory_manager.cc`
+pub fn invalid_key(region: &str, key: &str) -> String {
+    format!("cannot register shared memory region '{region}' - invalid shm key '{key}'")
+}
+
+/// `server/src/shared_memory_manager.cc`
+pub fn invalid_offset(region: &str) -> String {
+    format!("Invalid offset for shared memory region: '{region}'")
+}
+
+/// `server/src/shared_memory_manager.cc`
+pub fn invalid_range(region: &str) -> String {
+    format!("Invalid offset + byte size for shared memory region: '{region}'")
+}
+
+fn quoted<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    names.map(|name| format!("'{name}'")).collect::<Vec<_>>().join(",")
+}
+
+fn axes(shape: &[i64]) -> String {
+    format!("[{}]", shape.iter().map(i64::to_string).collect::<Vec<_>>().join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_written_without_spaces() {
+        assert_eq!(
+            missing_inputs("m", 3, ["a"].into_iter(), ["b", "c"].into_iter()),
+            "expected 3 inputs but got 1 inputs for model 'm'. Got input(s) ['a'], but missing required input(s) ['b','c']. \
+             Please provide all required input(s)."
+        );
+        assert_eq!(
+            wrong_shape("m", "x", &[-1, 16], &[1, 15]),
+            "unexpected shape for input 'x' for model 'm'. Expected [-1,16], got [1,15]"
+        );
+    }
+}
