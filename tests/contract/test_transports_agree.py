@@ -119,6 +119,12 @@ def test_an_infinity_travels_in_every_form(
     assert_same(asked(doors, way, ask).outputs, reference("infinite", ask.inputs))
 
 
+@every_way
+def test_rows_without_elements_come_back(doors: Open, way: tuple[str, str]) -> None:
+    nothing = np.zeros((3, 0), np.float32)
+    assert_same(asked(doors, way, Ask("identity_fp32", {"INPUT0": nothing})).outputs, {"OUTPUT0": nothing})
+
+
 ONE = np.ones((1, 4), np.float32)
 FAULTS = {
     "wrong datatype": ("INVALID_ARGUMENT", Ask("linear", {"x": ONE.astype(np.int64)})),
