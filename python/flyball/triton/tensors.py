@@ -93,7 +93,9 @@ def _compare_one(stated: Any, declared: DeclaredTensor, path: str, batched: bool
         return None
     reshaped = stated.HasField("reshape")
     dims, inside = list(stated.dims), list(stated.reshape.shape if reshaped else stated.dims)
-    if _content(dims) != _content(inside) or max(len(dims), len(inside)) >= RANK_MAX:
+    if max(len(dims), len(inside)) >= RANK_MAX:
+        raise ModelRefusedError(f"{path}: dims and reshape have at most {RANK_MAX - 1} axes")
+    if _content(dims) != _content(inside):
         raise ModelRefusedError(
             f"{path}: reshape {_shown(inside)} must have as many elements and free axes (-1) as dims {_shown(dims)}"
         )
