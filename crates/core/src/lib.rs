@@ -49,5 +49,5 @@ pub use rights::{Access, Granted, InvalidRight, Right, Verb};
 pub use rows::{RowRoute, RowSink, Scalar, WindowOp};
 pub use stage::Stage;
 pub use statistics::{ModelStatistics, Timed};
-pub use tensor::{DataType, Shape, Tensor, TensorData, TensorSpec};
+pub use tensor::{DataType, Shape, Tensor, TensorData, TensorSpec, admits};
 pub use wall_clock::WallClock;

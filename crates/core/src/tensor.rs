@@ -96,9 +96,13 @@ pub struct TensorSpec {
 
 impl TensorSpec {
     pub fn admits(&self, shape: &[i64]) -> bool {
-        self.shape.len() == shape.len()
-            && self.shape.iter().zip(shape).all(|(&wanted, &is)| wanted == -1 || wanted == is)
+        admits(&self.shape, shape)
     }
+}
+
+/// Whether a shape, which may have free axes itself, is one of those that `wanted` allows.
+pub fn admits(wanted: &[i64], shape: &[i64]) -> bool {
+    wanted.len() == shape.len() && wanted.iter().zip(shape).all(|(&wanted, &is)| wanted == -1 || wanted == is)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Only shapes change, never elements or their order.
 
 use flyball_core::snapshot::ClientShape;
-use flyball_core::{Fault, FaultKind, Shape, Stage, Tensor, TensorSpec};
+use flyball_core::{Fault, FaultKind, Shape, Stage, Tensor, TensorSpec, admits};
 use flyball_engine::Signature;
 use std::collections::HashMap;
 
@@ -30,7 +30,7 @@ impl ClientShapes {
             };
             // An output without axes may be one whose shape the model does not declare.
             let undeclared = spec.shape.is_empty() && !own.inputs.contains(spec);
-            if !undeclared && !has(&spec.shape, &shape.model) {
+            if !undeclared && !spec.admits(&shape.model) {
                 let (wanted, is) = (&shape.model, &spec.shape);
                 return Err(format!("shapes say {wanted:?} for '{name}', but the model has {is:?}"));
             }
@@ -62,7 +62,7 @@ impl ClientShapes {
     pub(crate) fn to_client(&self, outputs: &mut [Tensor]) -> Result<(), Fault> {
         for (tensor, shape) in outputs.iter_mut().zip(&self.outputs) {
             let Some(shape) = shape else { continue };
-            if !has(&shape.model, &tensor.shape) {
+            if !admits(&shape.model, &tensor.shape) {
                 let (name, is, wanted) = (&tensor.name, tensor.shape.as_slice(), &shape.model);
                 let text =
                     format!("output '{name}' has shape {is:?}; the deployment's shapes say {wanted:?}");
@@ -72,11 +72,6 @@ impl ClientShapes {
         }
         Ok(())
     }
-}
-
-/// Whether a shape, which may have free axes itself, is one of those that `wide` allows.
-fn has(wide: &[i64], shape: &[i64]) -> bool {
-    wide.len() == shape.len() && wide.iter().zip(shape).all(|(&wide, &axis)| wide == -1 || wide == axis)
 }
 
 /// `to` with the sizes that `is` has at the free axes of `from`, in their order.
