@@ -80,49 +80,20 @@ impl Dialect for HttpDialect {
         let json_length = self.json_length(body.len())?;
         let text = ByteString::try_from(body.slice(..json_length))
             .map_err(|error| Fault::malformed(format!("the JSON part is not UTF-8: {error}")))?;
-        let mut tensors = Tensors {
-            dialect: self,
-            limits,
-            text: text.clone(),
-            unmasked: &text,
-            raw: body.slice(json_length..),
-            taken: 0,
-            budget: Budget::of(limits),
-            inputs: spare,
-            outputs: SmallVec::new(),
-        };
-        let mut envelope = Envelope::read(&text, limits, &mut tensors);
-        let masked;
-        if let Err(Unread::Json(error)) = &envelope
+        let raw = || body.slice(json_length..);
+        let mut request = self.read(&text, &text, raw(), limits, spare);
+        if let Err(Unread::Json(error)) = &request
             && error.is_syntax()
-            && let Some(text) = non_finite::masked(&text)
+            && let Some(masked) = non_finite::masked(&text)
         {
             if self.strict_json {
                 return Err(not_strict_json(error));
             }
-            masked = ByteString::from(text);
-            tensors.begin_again(masked.clone());
-            envelope = Envelope::read(&masked, limits, &mut tensors);
+            request = self.read(&masked.into(), &text, raw(), limits, Vec::new());
         }
-        let envelope = envelope.map_err(|unread| match unread {
+        request.map_err(|unread| match unread {
             Unread::Json(error) => Fault::malformed(format!("the JSON part does not parse: {error}")),
             Unread::Part(fault) => fault,
-        })?;
-        let id = envelope.id.map(|id| shared_text(&tensors.text, id));
-        if let Some(id) = &id {
-            check_name("id", id, limits)?;
-        }
-        let (timeout, priority) = envelope.parameters.check()?;
-        let (inputs, outputs) = tensors.finish()?;
-        Ok(InferRequest {
-            model: self.model.clone(),
-            id,
-            inputs,
-            whole: None,
-            outputs,
-            binary_outputs: envelope.binary_outputs,
-            timeout,
-            priority,
         })
     }
 
@@ -166,6 +137,38 @@ pub(crate) fn whole_seconds(wait: Duration) -> u64 {
 }
 
 impl HttpDialect {
+    /// Elements of tensors come from `unmasked`, which differs from `text` only in what it masks.
+    fn read(
+        &self,
+        text: &ByteString,
+        unmasked: &str,
+        raw: Bytes,
+        limits: &RequestLimits,
+        inputs: Vec<Tensor>,
+    ) -> Result<InferRequest, Unread> {
+        let budget = Budget::of(limits);
+        let outputs = SmallVec::new();
+        let mut tensors =
+            Tensors { dialect: self, limits, text, unmasked, raw, taken: 0, budget, inputs, outputs };
+        let envelope = Envelope::read(text, limits, &mut tensors)?;
+        let id = envelope.id.map(|id| shared_text(text, id));
+        if let Some(id) = &id {
+            check_name("id", id, limits).map_err(Unread::Part)?;
+        }
+        let (timeout, priority) = envelope.parameters.check().map_err(Unread::Part)?;
+        let (inputs, outputs) = tensors.finish().map_err(Unread::Part)?;
+        Ok(InferRequest {
+            model: self.model.clone(),
+            id,
+            inputs,
+            whole: None,
+            outputs,
+            binary_outputs: envelope.binary_outputs,
+            timeout,
+            priority,
+        })
+    }
+
     /// A request without a JSON part. Only the model knows which tensor its body is.
     fn raw_binary(&self, body: &Bytes, inputs: Vec<Tensor>) -> InferRequest {
         InferRequest {
@@ -195,7 +198,7 @@ impl HttpDialect {
 struct Tensors<'d> {
     dialect: &'d HttpDialect,
     limits: &'d RequestLimits,
-    text: ByteString,
+    text: &'d ByteString,
     /// The text before its NaN and Infinity were masked, if they were.
     unmasked: &'d str,
     raw: Bytes,
@@ -207,7 +210,7 @@ struct Tensors<'d> {
 
 impl<'t> Parts<'t> for Tensors<'_> {
     fn input(&mut self, input: Input<'t>) -> Result<(), Fault> {
-        let name = shared_text(&self.text, input.name);
+        let name = shared_text(self.text, input.name);
         let tensor = Described::check(name, &input.datatype.0, input.shape, self.limits)?;
         let mut parameters = input.parameters.unwrap_or_default();
         let span = parameters.shared().span("input", &tensor.name, self.dialect.regions.as_deref())?;
@@ -239,7 +242,7 @@ impl<'t> Parts<'t> for Tensors<'_> {
     }
 
     fn output(&mut self, output: Output<'t>) -> Result<(), Fault> {
-        let name = shared_text(&self.text, output.name);
+        let name = shared_text(self.text, output.name);
         check_name("output", &name, self.limits)?;
         let mut parameters = output.parameters.unwrap_or_default();
         let region = parameters.shared().span("output", &name, self.dialect.regions.as_deref())?;
@@ -252,15 +255,6 @@ impl<'t> Parts<'t> for Tensors<'_> {
 }
 
 impl<'d> Tensors<'d> {
-    /// Forgets what the first attempt read.
-    fn begin_again(&mut self, masked: ByteString) {
-        self.text = masked;
-        self.taken = 0;
-        self.budget = Budget::of(self.limits);
-        self.inputs.clear();
-        self.outputs.clear();
-    }
-
     /// The same part of the text before masking, which keeps all offsets.
     fn unmasked(&self, part: &str) -> &'d str {
         let start = part.as_ptr().addr() - self.text.as_ptr().addr();
