@@ -231,10 +231,12 @@ def _refused(laptop: Laptop) -> dict[str, Any] | None:
     return node if node and node["state"] == "refused" else None
 
 
-def _at_generation(laptop: Laptop, out: Path) -> dict[str, Any] | None:
-    """What a server says of the snapshot that lies in the folder now."""
+def _answered(laptop: Laptop, out: Path) -> dict[str, Any] | None:
+    """The server's report on the snapshot in the folder; None while the control loop waits for its answer."""
     node = laptop.node()
-    return node if node and node["generation"] == json.loads((out / "index.json").read_bytes())["generation"] else None
+    if node is None or node["state"] == "waiting":
+        return None
+    return node if node["generation"] == json.loads((out / "index.json").read_bytes())["generation"] else None
 
 
 @pytest.mark.timeout(120)
@@ -255,7 +257,7 @@ def test_flyballd_follows_the_folder_that_flyball_control_keeps(laptop: Laptop, 
             assert outcome(server) == "pass"
             laptop.promote(laptop.ready(STERN))
             until("the second version decides", lambda: outcome(server) == "reject" or None)
-            node = until("the server is asked", lambda: _at_generation(laptop, out))
+            node = until("the server reports", lambda: _answered(laptop, out))
             assert (node["node"], node["state"]) == (f"http://{address}", "applied")
     finally:
         control.terminate()
