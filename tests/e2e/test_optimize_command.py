@@ -74,6 +74,8 @@ def test_a_decision_comes_out_as_a_folder_that_serves_and_can_be_registered(tmp_
     assert "is without idle, channel=shop, channel=fax" in " ".join(shown.split())
     report = json.loads((tmp_path / "work" / "report.json").read_text())
     assert report["budget"]["p99_ms"] == 7
+    names = {one["name"] for one in report["steps"]["graph"]["candidates"]}
+    assert names == {"float32", "basic", "extended"}, "a model of fixed rows cannot serve a decision"
     assert report["decision"]["differ"] == 0
     assert report["decision"]["requests"] == 200
     chosen = tmp_path / "work" / "chosen"

@@ -195,15 +195,15 @@ def looped(folder: Path) -> Path:
     return save(folder / "looped.onnx", [_counts("x", "y")], inputs, outputs, {"zero": np.zeros(1, np.float32)})
 
 
-def endless(folder: Path) -> Path:
-    """Takes and gives what `linear` does, and counts for ever before it answers, whatever its input is."""
+def endless(folder: Path, trips: int = 2**62) -> Path:
+    """Takes and gives what `linear` does, and counts before it answers, for ever or to `trips`, about a microsecond each."""
     nodes = [
         _counts("trips", "counted"),
         helper.make_node("MatMul", ["x", "w"], ["xw"]),
         helper.make_node("Add", ["xw", "counted"], ["y"]),
     ]
     constants: Arrays = {
-        "trips": np.array(2**62, np.int64), "zero": np.zeros(1, np.float32), "w": np.ones((4, 2), np.float32),
+        "trips": np.array(trips, np.int64), "zero": np.zeros(1, np.float32), "w": np.ones((4, 2), np.float32),
     }  # fmt: skip
     inputs, outputs = [value("x", TensorProto.FLOAT, ["n", 4])], [value("y", TensorProto.FLOAT, ["n", 2])]
     return save(folder / "endless.onnx", nodes, inputs, outputs, constants)

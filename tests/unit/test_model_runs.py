@@ -151,3 +151,12 @@ def test_ctrl_c_ends_a_run_that_would_never_end(folder):
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert model.run({"x": np.array([3], np.int64)})["y"].tolist() == [3.0]
+
+
+@pytest.mark.timeout(120)
+def test_a_model_with_runs_of_seconds_is_run_once_and_its_batches_are_not_probed(tmp_path: Path) -> None:
+    from flyball.native.models import prove
+
+    found = prove(onnx_models.endless(tmp_path, trips=4_000_000), 8)
+    assert not found.on
+    assert "too long to probe batches" in (found.reason or "")

@@ -31,12 +31,19 @@ fn a_record_allocates_nothing_once_its_memory_has_grown() {
         let (without, with) = (allocations(None, rows), allocations(Some(Arc::clone(&book)), rows));
         assert_eq!(book.decisions.load(Relaxed), rows * (WARM_ROUNDS + ROUNDS));
         assert_eq!(book.served.load(Relaxed), 1);
-        assert_eq!(with, without, "{rows} rows, {ROUNDS} rounds");
+        // On a busy machine something else allocates once in thousands of rounds. A record would in every round, or whenever
+        // its memory grows.
+        assert_eq!(with[ROUNDS / 2], without[ROUNDS / 2], "{rows} rows, the median of {ROUNDS} rounds");
+        let [with, without] = [&with, &without].map(|rounds| rounds.iter().sum::<usize>());
+        assert!(
+            with <= without + 1,
+            "{rows} rows: {with} allocations in {ROUNDS} rounds, {without} without records"
+        );
     }
 }
 
-/// The allocations of some rounds, each with one request for many rows.
-fn allocations(book: Option<Arc<Book>>, rows: usize) -> usize {
+/// The allocations of each of some rounds, sorted; a round is one request for many rows.
+fn allocations(book: Option<Arc<Book>>, rows: usize) -> Vec<usize> {
     let limits = PlaneLimits {
         request: RequestLimits::for_body(1 << 20),
         in_flight_max: 100,
@@ -63,7 +70,7 @@ fn allocations(book: Option<Arc<Book>>, rows: usize) -> usize {
     LocalSet::new().block_on(&runtime, async {
         let walking = Rc::clone(&lane);
         let walking = tokio::task::spawn_local(async move { walking.run(inbox).await });
-        let mut heard = 0;
+        let mut heard = Vec::with_capacity(ROUNDS);
         for number in 0..WARM_ROUNDS + ROUNDS {
             let dialect = HttpDecision { name: "d".into(), idempotency_key: None };
             let walk = Walk::begin(&lane, Protocol::Http, Duration::ZERO);
@@ -73,10 +80,13 @@ fn allocations(book: Option<Arc<Book>>, rows: usize) -> usize {
                 allocator::listen();
             }
             let reply = serve(&lane, &DecisionRequest(&dialect), arrival).await;
-            heard += allocator::heard().len();
+            if number >= WARM_ROUNDS {
+                heard.push(allocator::heard().len());
+            }
             assert_eq!(reply.status, 200, "{reply:?}");
         }
         walking.abort();
+        heard.sort_unstable();
         heard
     })
 }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from flyball.bench.progress import Progress
     from flyball.models.optimize.original import Original
     from flyball.models.optimize.pipeline import StepResults
+    from flyball.models.optimize.subject import Subject
 
 _VARIANTS: dict[str, tuple[str, Rewrite | None]] = {
     "float32": ("as exported", None),
@@ -29,15 +30,27 @@ _VARIANTS: dict[str, tuple[str, Rewrite | None]] = {
 
 def graph_settings(original: Original) -> dict[str, Any]:
     """The variants, and the criteria."""
-    return {"variants": list(_VARIANTS), **criteria(original)}
+    return {"variants": list(variants(original.run.subject)), **criteria(original)}
+
+
+def variants(subject: Subject) -> dict[str, tuple[str, Rewrite | None]]:
+    """The variants that could serve: a decision's rows share runs, so its model must have free rows."""
+    if subject.decision is None:
+        return _VARIANTS
+    return {
+        name: (how, request)
+        for name, (how, request) in _VARIANTS.items()
+        if not (isinstance(request, Graph) and request.rows is not None)
+    }
 
 
 def graphs(original: Original, results: StepResults, progress: Progress) -> dict[str, Any]:
     """Make and evaluate one candidate per graph variant."""
-    step = progress.begin("graph", float(len(_VARIANTS)))
+    tried = variants(original.run.subject)
+    step = progress.begin("graph", float(len(tried)))
     _ = original.labels  # labels that do not fit the answers end the run here, before any evaluation
     made = []
-    for done, (name, (how, request)) in enumerate(_VARIANTS.items()):
+    for done, (name, (how, request)) in enumerate(tried.items()):
         step.update(float(done), name)
         made.append(attempt(original, results, name, how=how, request=request))
     step.end(f"{sum(one.accepted for one in made)} of {len(made)} accepted")
