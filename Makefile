@@ -46,7 +46,7 @@ ALONE := tests/e2e/test_overload.py
 PARTS := FLYBALL_VERSITYGW="$(CURDIR)/.parts/versitygw" FLYBALL_H2SPEC="$(CURDIR)/.parts/h2spec" FLYBALL_MODEL_SIGNING="$(CURDIR)/.parts/model-signing/bin/model_signing"
 COMMIT = $(if $(filter dist,$(PROFILE)),$(wildcard .git/logs/HEAD))
 
-.PHONY: help build check demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-hardening busy crash plots-tails bench-peers compare-builds conformance fuzz release shipped stubs suite tools-present
+.PHONY: help build check demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-compat claim-hardening busy crash plots-tails bench-peers compare-builds conformance fuzz release shipped stubs suite tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -149,6 +149,9 @@ claim-registry: shipped .parts/versitygw .parts/model-signing/ready ## prove the
 
 claim-convert: shipped ## prove the claims about converting and optimising models on this machine (about 25 minutes; ONLY="killed" for some)
 	@$(BIN)/python -m bench.claims.convert $(if $(ONLY),--only $(ONLY))
+
+claim-compat: shipped ## run Triton's own suites against flyball (about 25 minutes; TRITON_QA_DIR=…/server/qa TRITON_CLIENT_DIR=…/client; ONLY="infer http" for some)
+	@TRITON_QA_DIR="$(TRITON_QA_DIR)" TRITON_CLIENT_DIR="$(TRITON_CLIENT_DIR)" $(BIN)/python -m conformance.originals $(if $(ONLY),--only $(ONLY))
 
 claim-hardening: shipped .parts/h2spec ## try every known fault again on this machine (about two hours; ONLY="attempts" for some)
 	@$(PARTS) $(BIN)/python -m bench.claims.hardening $(if $(ONLY),--only $(ONLY))

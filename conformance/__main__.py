@@ -23,6 +23,7 @@ from bench.claims.subjects import FLYBALLD, need
 from conformance import environments
 from conformance.case import FAIL, PASS, SKIPPED, Row
 from conformance.groups import GROUPS, Group, Part
+from conformance.originals import section
 from conformance.page import Findings, record_text
 from conformance.runner import CASE_S
 from conformance.servers import serving
@@ -54,7 +55,7 @@ def main() -> int:
     RECORD.parent.mkdir(parents=True, exist_ok=True)
     RECORD.write_text(record_text(findings))
     if not arguments.only:  # a page of some groups would drop the others
-        PAGE.write_text(findings.page())
+        PAGE.write_text(section.replaced(findings.page(), section.kept(PAGE.read_text())))
     if arguments.json:
         sys.stdout.write(record_text(findings))
     for row in findings.rows:

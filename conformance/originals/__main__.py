@@ -1,0 +1,103 @@
+"""`make claim-compat`: run Triton's own suites, and write their section of docs/reference/conformance.md.
+
+Run:  TRITON_QA_DIR=…/server/qa python -m conformance.originals [--only SUITE …]   from the repository's root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from bench.claims.report import exit_with
+from bench.environments import install_lock
+from bench.parts.here import NotHereError
+from conformance.case import FAIL, Row
+from conformance.originals import section
+from conformance.originals.repository import generate
+from conformance.originals.suites import EXAMPLES, SUITES
+from conformance.originals.verdicts import argued_in_vain, judged
+from flyball.cli.progress import progress_on
+from flyball.native.machine import build_info
+
+PAGE = Path("docs/reference/conformance.md")
+RECORD = Path("bench/results/compat.json")
+_ROOT = Path(__file__).resolve().parents[2]
+_HERE = Path(__file__).resolve().parent
+_HOW = (
+    "clone triton-inference-server/server and client:  "
+    "make claim-compat TRITON_QA_DIR=…/server/qa TRITON_CLIENT_DIR=…/client"
+)
+
+
+def main() -> int:
+    """Run the suites; the exit code is 1 if too few cases pass, or one fails without an argument."""
+    names = [suite.name for suite in SUITES]
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=names, metavar="SUITE", help=", ".join(names))
+    arguments = parser.parse_args()
+    out = Console(stderr=True, highlight=False, soft_wrap=True)
+    qa, client = (os.environ.get(name) for name in ("TRITON_QA_DIR", "TRITON_CLIENT_DIR"))
+    if not qa:
+        out.print(f"not measured here    Triton's own suites    TRITON_QA_DIR is not set; {_HOW}")
+        return 0
+    if not Path(qa, "common", "infer_util.py").is_file():
+        raise NotHereError(f"TRITON_QA_DIR: {qa} is not the folder qa of Triton's repository; {_HOW}")
+    chosen = arguments.only or names
+    if not client:
+        out.print(f"not measured here    Triton's examples    TRITON_CLIENT_DIR is not set; {_HOW}")
+        chosen = [name for name in chosen if name not in EXAMPLES]
+    rows = judged(_run(Path(qa).resolve(), Path(client or qa).resolve(), chosen, out))
+    commit = build_info().commit
+    RECORD.parent.mkdir(parents=True, exist_ok=True)
+    record = {"commit": commit, "rows": [dataclasses.asdict(row) for row in rows]}
+    RECORD.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    if not arguments.only:
+        PAGE.write_text(section.replaced(PAGE.read_text(), section.section(rows, commit)))
+    for row in rows:
+        if row.verdict == FAIL:
+            out.print(f"fail  {row.group}: {row.what}\n      {row.reason}", style="red", markup=False)
+    for row in argued_in_vain(rows):
+        out.print(f"passes although its entry says otherwise  {row.group}: {row.what}", style="yellow", markup=False)
+    share, failed = section.passed_share(rows), sum(row.verdict == FAIL for row in rows)
+    out.print(f"{len(rows)} cases, {share:.1%} of the applicable ones pass, {failed} fail. Record: {RECORD}")
+    return 1 if failed or share < section.SHARE_MIN else 0
+
+
+def _run(qa: Path, client: Path, names: list[str], out: Console) -> list[Row]:
+    environment = install_lock(_HERE / "requirements.lock", _ROOT / ".parts" / "triton-qa")
+    if isinstance(environment, str):
+        raise NotHereError(f"cannot install Triton's client: {environment}")
+    made = _ROOT / ".parts" / "triton-qa-models"
+    generate(qa, environment.python, made)
+    flyball = Path(sys.executable).with_name("flyball")
+    # A network of its own: the cases use Triton's ports, which may be taken here.
+    command = ["unshare", "-rn", sys.executable, "-m", "conformance.originals.run"]
+    rows: list[Row] = []
+    with progress_on(out) as progress:
+        step = progress.begin("cases", 1.0)
+        child = subprocess.Popen(
+            [*command, str(qa), str(client), str(made), str(environment.python), str(flyball), *names],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        )
+        with child:
+            assert child.stdout is not None  # noqa: S101 - asked for above
+            for line in child.stdout:
+                rows.append(Row(**json.loads(line)))
+                step.update(0.5, f"{rows[-1].group}, {len(rows)} cases")
+        step.end(f"{len(rows)}")
+    if child.returncode:
+        raise NotHereError(f"the suites could not be run (exit {child.returncode}); they need `unshare` and user namespaces")
+    return rows
+
+
+if __name__ == "__main__":
+    exit_with(main)

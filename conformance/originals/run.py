@@ -1,0 +1,157 @@
+"""Runs the suites in a network namespace of its own, where Triton's ports are free. Prints each result as a line of JSON.
+
+Run:  unshare -rn python -m conformance.originals.run QA CLIENT MADE PYTHON FLYBALL SUITE…
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import fcntl
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from conformance.case import FAIL, PASS, Row
+from conformance.originals.repository import Repositories
+from conformance.originals.step import NAMESPACE, Step, Suite
+from conformance.originals.suites import SUITES
+from flyball.bench.process import Process
+from flyball.errors import FlyballError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_CASE_S = 180
+_READY_S = 120.0
+_REASON_MAX = 300
+_SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Originals:
+    """Where the suites are, and what runs them."""
+
+    qa: Path
+    client: Path
+    made: Path
+    python: Path
+    flyball: Path
+
+    def rows(self, suite: Suite) -> Iterator[Row]:
+        """Every case of a suite."""
+        with tempfile.TemporaryDirectory(prefix="fb-") as folder:
+            home = Path(folder)
+            for name in ("common", "images", "python_models", "custom_models", suite.folder):
+                shutil.copytree(self.qa / name, home / name, dirs_exist_ok=True)
+            for step in suite.steps:
+                yield from self._step(suite, step, home / suite.folder)
+
+    def _step(self, suite: Suite, step: Step, here: Path) -> Iterator[Row]:
+        repositories = Repositories(self.qa, self.made, here)
+        cases = cases_of(here / step.file, step.cases) if step.arguments is None else [f"example.{Path(step.file).stem}"]
+        groups = [[case] for case in cases] if step.fresh else [cases]
+        for group in groups:
+            repositories.empty("models", "made")
+            step.models(repositories)
+            try:
+                with self._serving(step, here) as server:
+                    for case in group:
+                        yield self._case(suite, step, case, here, server.pid)
+            except FlyballError as error:
+                for case in group:
+                    yield Row(suite.name, _named(case, step), FAIL, f"the server did not start: {_line(str(error))}")
+
+    @contextmanager
+    def _serving(self, step: Step, here: Path) -> Iterator[Process]:
+        command = [str(self.flyball), "serve", *NAMESPACE.split(), *step.flags.split()]
+        before = Path.cwd()
+        os.chdir(here)  # the suites name their repositories from there
+        try:
+            server = Process(command, ready_s=_READY_S)
+        finally:
+            os.chdir(before)
+        with server:
+            yield server
+
+    def _case(self, suite: Suite, step: Step, case: str, here: Path, pid: int) -> Row:
+        if step.arguments is None:
+            command = [str(self.python), step.file, case]
+        else:
+            command = [str(self.python), str(self.client / step.file), *step.arguments.split()]
+        inherited = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+        child = subprocess.Popen(
+            command,
+            cwd=here,
+            env={**inherited, "SERVER_PID": str(pid), "GRPC_VERBOSITY": "NONE", **step.environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        try:
+            said, _ = child.communicate(timeout=_CASE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(child.pid, signal.SIGKILL)
+            child.communicate()
+            return Row(suite.name, _named(case, step), FAIL, f"no result within {_CASE_S} s")
+        if child.returncode == 0:
+            return Row(suite.name, _named(case, step), PASS)
+        return Row(suite.name, _named(case, step), FAIL, _line(said))
+
+
+def cases_of(file: Path, chosen: tuple[str, ...]) -> list[str]:
+    """The test cases of a file, in its order: `Class.test`."""
+    found = []
+    for item in ast.parse(file.read_text()).body:
+        if isinstance(item, ast.ClassDef):
+            inner = (node for node in ast.walk(item) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+            tests = sorted((node for node in inner if node.name.startswith("test")), key=lambda node: node.lineno)
+            found += [f"{item.name}.{node.name}" for node in tests]
+    if not chosen:
+        return found
+    return [case for case in found if case in chosen or case.partition(".")[0] in chosen]
+
+
+def _named(case: str, step: Step) -> str:
+    return f"{case.partition('.')[2]}, {step.label}" if step.label else case.partition(".")[2]
+
+
+def _line(said: str) -> str:
+    """The last line that names an error."""
+    lines = [line.strip() for line in said.splitlines() if line.strip() and not line.startswith("FAILED (")]
+    named = [line for line in lines if "Error" in line or "Exception" in line or "error" in line]
+    return " ".join((named or lines or ["it said nothing"])[-1].split())[:_REASON_MAX]
+
+
+def _loopback_up() -> None:
+    with socket.socket() as any_socket:
+        fcntl.ioctl(any_socket, _SIOCSIFFLAGS, struct.pack("16sh14x", b"lo", _IFF_UP))
+
+
+def main() -> int:
+    """Run the named suites."""
+    qa, client, made, python, flyball, *names = sys.argv[1:]
+    _loopback_up()
+    originals = Originals(Path(qa), Path(client), Path(made), Path(python), Path(flyball))
+    for suite in SUITES:
+        if suite.name in names:
+            for row in originals.rows(suite):
+                print(json.dumps(dataclasses.asdict(row)), flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

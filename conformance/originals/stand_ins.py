@@ -1,0 +1,126 @@
+"""ONNX models for fixtures of other backends: the same name, tensors and configuration, and the same answers.
+
+Must not know suites or servers.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+from flyball.triton.config import read_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+_OPSET = [helper.make_opsetid("", 17)]
+_TYPES = {
+    "TYPE_BOOL": TensorProto.BOOL,
+    "TYPE_INT32": TensorProto.INT32,
+    "TYPE_INT64": TensorProto.INT64,
+    "TYPE_FP32": TensorProto.FLOAT,
+    "TYPE_STRING": TensorProto.STRING,
+}
+_WIDE = 256
+"""Side of the matrices that a slow model multiplies."""
+
+
+def identity(inputs: Sequence[str], outputs: Sequence[str]) -> tuple[list[Any], list[Any]]:
+    """Each output is its input."""
+    return [helper.make_node("Identity", [one], [other]) for one, other in zip(inputs, outputs, strict=True)], []
+
+
+def add_sub(inputs: Sequence[str], outputs: Sequence[str]) -> tuple[list[Any], list[Any]]:
+    """The sum and the difference of two inputs."""
+    return [helper.make_node(op, list(inputs), [name]) for op, name in zip(("Add", "Sub"), outputs, strict=True)], []
+
+
+def constant(*values: float) -> Callable[[Sequence[str], Sequence[str]], tuple[list[Any], list[Any]]]:
+    """The output is always the same."""
+
+    def nodes(_: Sequence[str], outputs: Sequence[str]) -> tuple[list[Any], list[Any]]:
+        kept = [numpy_helper.from_array(np.asarray(values, np.float32), "values")]
+        return [helper.make_node("Identity", ["values"], [outputs[0]])], kept
+
+    return nodes
+
+
+def stand_in(
+    folder: Path,
+    nodes: Callable[[Sequence[str], Sequence[str]], tuple[list[Any], list[Any]]],
+    *,
+    products: int = 0,
+) -> None:
+    """Replace the fixture in `folder` by an ONNX model; `products` of matrices make each run slow."""
+    path = folder / "config.pbtxt"
+    text = re.sub(r"(?m)^\s*(platform|backend):.*$", "", path.read_text())
+    config = read_config(text).message
+    batched = config.max_batch_size > 0
+    tensors = {tensor.name: _value(tensor, batched=batched) for tensor in [*config.input, *config.output]}
+    inputs, outputs = [item.name for item in config.input], [item.name for item in config.output]
+    made, kept = nodes(inputs, outputs)
+    if products:
+        slow, constants = _slow(inputs[0], made[-1], products)
+        made, kept = [*made[:-1], *slow], [*kept, *constants]
+    kept += [_default(tensor) for tensor in config.input if tensor.optional]
+    graph = helper.make_graph(
+        made, folder.name, [tensors[name] for name in inputs], [tensors[name] for name in outputs], kept
+    )
+    model = helper.make_model(graph, opset_imports=_OPSET, ir_version=8, producer_name="flyball-conformance")
+    path.write_text(f'backend: "onnxruntime"\n{text}')
+    version = folder / "1"
+    version.mkdir(exist_ok=True)
+    for file in version.iterdir():
+        file.unlink()
+    (version / "model.onnx").write_bytes(model.SerializeToString())
+
+
+def _value(tensor: Any, *, batched: bool) -> Any:
+    axes = [f"{tensor.name}_{axis}" if size == -1 else size for axis, size in enumerate(tensor.dims)]
+    kind = _TYPES[type(tensor).DESCRIPTOR.fields_by_name["data_type"].enum_type.values_by_number[tensor.data_type].name]
+    return helper.make_tensor_value_info(tensor.name, kind, ["rows", *axes] if batched else axes)
+
+
+def _default(tensor: Any) -> Any:
+    """What an optional input is where a request leaves it out."""
+    return numpy_helper.from_array(np.zeros([1 if size == -1 else size for size in tensor.dims], np.float32), tensor.name)
+
+
+def _slow(of: str, last: Any, products: int) -> tuple[list[Any], list[Any]]:
+    """The last node behind products of matrices that depend on an input, so that nothing is computed ahead."""
+    constants = [
+        numpy_helper.from_array(np.eye(_WIDE, dtype=np.float32), "wide"),
+        numpy_helper.from_array(np.asarray(products, np.int64), "products"),
+        numpy_helper.from_array(np.asarray(1, np.bool_), "go_on"),
+        numpy_helper.from_array(np.zeros(1, np.float32), "none"),
+    ]
+    matrix = helper.make_tensor_value_info("matrix", TensorProto.FLOAT, [_WIDE, _WIDE])
+    product = helper.make_tensor_value_info("product", TensorProto.FLOAT, [_WIDE, _WIDE])
+    body = helper.make_graph(
+        [helper.make_node("MatMul", ["matrix", "wide"], ["product"]), helper.make_node("Identity", ["on"], ["on_out"])],
+        "body",
+        [
+            helper.make_tensor_value_info("step", TensorProto.INT64, []),
+            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+            matrix,
+        ],
+        [helper.make_tensor_value_info("on_out", TensorProto.BOOL, []), product],
+    )
+    result = last.output[0]
+    last.output[0] = "early"
+    nodes = [
+        last,
+        helper.make_node("Cast", [of], ["numbers"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceSum", ["numbers"], ["total"], keepdims=0),
+        helper.make_node("Add", ["wide", "total"], ["first"]),
+        helper.make_node("Loop", ["products", "go_on", "first"], ["multiplied"], body=body),
+        helper.make_node("ReduceMean", ["multiplied"], ["mean"], keepdims=0),
+        helper.make_node("Mul", ["mean", "none"], ["zero"]),
+        helper.make_node("Cast", ["zero"], ["nothing"], to=TensorProto.INT32),
+        helper.make_node("Add", ["early", "nothing"], [result]),
+    ]
+    return nodes, constants

@@ -1,0 +1,87 @@
+"""The runner of Triton's own suites: which cases it finds, how it judges them, and the section that it writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance.case import FAIL, PASS, Row
+from conformance.originals import section
+from conformance.originals.run import cases_of
+from conformance.originals.stand_ins import add_sub, constant, identity, stand_in
+from conformance.originals.suites import SUITES
+from conformance.originals.verdicts import DIFFERS, NOT_APPLICABLE, argued_in_vain, judged
+from flyball.native.models import model_files
+
+SUITE = """
+class First(Base):
+    def setUp(self): ...
+    if True:
+        def test_b(self): ...
+    def test_a(self): ...
+
+class Second(Base):
+    async def test_c(self): ...
+    def helper(self): ...
+"""
+ROWS = [
+    Row("infer", "test_raw_uuu", PASS),
+    Row("infer", "test_ensemble_mix_type", FAIL, "no attribute"),
+    Row("lifecycle", "test_config_override", FAIL, "501"),
+    Row("infer", "test_raw_sss", FAIL, "a | b"),
+]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "found"),
+    [
+        ((), ["First.test_b", "First.test_a", "Second.test_c"]),
+        (("Second",), ["Second.test_c"]),
+        (("First.test_a",), ["First.test_a"]),
+    ],
+)
+def test_cases_are_found_in_the_order_of_their_file(tmp_path: Path, chosen: tuple[str, ...], found: list[str]) -> None:
+    (tmp_path / "suite.py").write_text(SUITE)
+    assert cases_of(tmp_path / "suite.py", chosen) == found
+
+
+def test_a_failed_case_is_argued_or_fails_and_one_that_passes_needs_no_argument() -> None:
+    rows = judged(ROWS)
+    assert [row.verdict for row in rows] == [PASS, NOT_APPLICABLE, DIFFERS, FAIL]
+    assert section.passed_share(rows) == pytest.approx(1 / 3)
+    assert argued_in_vain(rows) == []
+    passed = Row("lifecycle", "test_config_override", PASS)
+    assert argued_in_vain(judged([passed])) == [passed]
+
+
+def test_the_section_is_the_end_of_the_page_and_is_replaced_alone() -> None:
+    text = section.section(judged(ROWS), "abc")
+    assert "| infer | 3 | 1 | 0 | 1 | 1 |" in text
+    assert "| **all** | 4 | 1 | 1 | 1 | 1 |" in text
+    assert r"| infer | `test_raw_sss` | fail | a \| b |" in text
+    page = section.replaced("# Conformance\n\nrows\n", text)
+    assert page.startswith("# Conformance\n\nrows\n\n## Triton's own test suites\n")
+    assert section.replaced(page, text) == page
+    assert section.kept(page) == text
+    assert section.kept("# Conformance\n") == ""
+
+
+def test_every_suite_has_steps_and_a_name_of_its_own() -> None:
+    assert len({suite.name for suite in SUITES}) == len(SUITES)
+    assert all(suite.steps for suite in SUITES)
+
+
+@pytest.mark.parametrize(("nodes", "products"), [(identity, 0), (add_sub, 0), (add_sub, 3), (constant(1.0), 0)])
+def test_a_stand_in_has_the_tensors_of_the_configuration(tmp_path: Path, nodes: object, products: int) -> None:
+    folder = tmp_path / "m"
+    folder.mkdir()
+    kind = "TYPE_INT32" if products else "TYPE_FP32"
+    outputs = ["c"] if nodes not in (identity, add_sub) else ["c", "d"]
+    tensors = [("input", "a"), ("input", "b"), *(("output", name) for name in outputs)]
+    described = "".join(f'{role} [{{ name: "{name}" data_type: {kind} dims: [ 2 ] }}]\n' for role, name in tensors)
+    (folder / "config.pbtxt").write_text(f'name: "m"\nbackend: "python"\nmax_batch_size: 4\n{described}')
+    stand_in(folder, nodes, products=products)  # type: ignore[arg-type]
+    files = model_files(folder / "1" / "model.onnx")
+    assert [tensor.name for tensor in files.inputs] == ["a", "b"]
+    assert 'backend: "onnxruntime"' in (folder / "config.pbtxt").read_text()
