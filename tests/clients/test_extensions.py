@@ -239,7 +239,7 @@ def test_what_cannot_be_loaded_is_refused_with_its_reason(begin: Started, protoc
         assert listed[:3] == ("broken", "", "UNAVAILABLE")
         assert "0" * 64 in listed[3]
         text = protocol.refused("UNAVAILABLE", lambda: client.load_model("broken"))
-        assert text.startswith("failed to load 'broken', no version is available: version 1: ")
+        assert text.startswith("load failed for model 'broken': version 1: ")
         text = protocol.refused("NOT_FOUND", lambda: client.load_model("nobody"))
         assert text == "failed to load 'nobody', failed to poll from model repository"
         text = protocol.refused("NOT_FOUND", lambda: client.unload_model("nobody"))

@@ -18,7 +18,7 @@ from tests.support.wire import Raw, json_request, metrics, raw_post
 
 # A run takes more than the one even on a fast machine, and less than the other on a slow one.
 STEPS, SHORT_MS, LONG_MS = 12, 15, 60_000
-UNREACHABLE = r"the deadline is in [\d.]+ ms, but a run of model '\w+' takes [\d.]+ ms; allow more time"
+UNREACHABLE = r"Deadline Exceeded: it is in [\d.]+ ms, but a run of model '\w+' takes [\d.]+ ms; allow more time"
 HTTP_OF_GRPC = {0: 200, 3: 400, 4: 504}
 
 Ending = tuple[int, str]
@@ -153,7 +153,7 @@ def test_what_cannot_be_in_time_is_refused_before_its_body_is_parsed(server: Ser
 
 
 def test_a_deadline_that_is_over_when_the_request_is_read_is_refused_as_passed(server: Server, clock: HeldClock) -> None:
-    passed = "the deadline passed before the request was read"
+    passed = "Deadline Exceeded: it passed before the request was read"
     assert http(server, header=0) == (504, passed)
     with Connection(server) as connection:
         stream = connection.open(grpc_timeout=f"{LONG_MS}m")

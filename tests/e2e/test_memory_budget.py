@@ -55,7 +55,7 @@ def test_a_model_that_does_not_fit_is_refused_with_its_reason_and_the_others_are
     assert re.search(REASON, refusal(server, "heavy")), refusal(server, "heavy")
     with Http(server) as connection:
         assert_same(connection.infer("linear", row("linear", 1)), reference("linear", row("linear", 1)))
-        assert connection.get("/v2/models/heavy/ready").status == 503
+        assert connection.get("/v2/models/heavy/ready").status == 400
         refused = connection.post(infer_path("heavy"), json_request({"x": np.zeros((1, 1), np.int64)}))
         assert refused.status == 503
         assert re.search(REASON, refused.error), refused.error

@@ -100,6 +100,10 @@ def test_a_reshaped_tensor_has_the_configured_shape_for_clients(server: Server, 
         classes = client.infer("grid", [tensor], outputs=[top]).as_numpy("y")
     assert (metadata["inputs"][0]["shape"], metadata["outputs"][0]["shape"]) == ([-1, 2, 2], [-1, 1, 2])
     assert (config["input"][0]["dims"], config["output"][0]["dims"]) == ([2, 2], [1, 2])
+    assert (config["input"][0]["reshape"], config["output"][0]["reshape"]) == ({"shape": [4]}, {"shape": [2]})
+    with triton_clients.grpc_client(server) as client:
+        message = client.get_model_config("grid").config
+    assert (list(message.input[0].reshape.shape), list(message.output[0].reshape.shape)) == ([4], [2])
     assert [int(text.split(b":")[1]) for text in classes.ravel()] == list(want.reshape(2, 2).argmax(axis=1))
 
 
@@ -129,6 +133,97 @@ def test_a_load_takes_up_what_is_new_in_the_repository(start: Callable[..., Serv
             client.load_model("fraud")
         assert client.is_model_ready("fraud", "2")
     assert server.stop().code == 0
+
+
+def listed(client: triton_http.InferenceServerClient) -> dict[str, tuple[str | None, str]]:
+    return {line["name"]: (line.get("state"), line.get("reason", "")) for line in client.get_model_repository_index()}
+
+
+def test_a_refused_model_is_listed_with_its_reason_and_only_strict_readiness_minds(
+    server: Server, start: Callable[..., Server]
+) -> None:
+    with triton_clients.http_client(server) as client:
+        assert client.is_server_ready()
+        state, reason = listed(client)["vision"]
+    assert (state, reason.split(":")[0]) == ("UNAVAILABLE", 'platform "tensorrt_plan"')
+    with Http(server) as connection:
+        answer = connection.get("/v2/models/vision/ready")
+        assert answer.status == 400
+        assert 'platform "tensorrt_plan"' in answer.json["error"]
+    command = [*serving.flyball(), "serve", "--model-repository", str(_repository_of(server)), "--listen", "127.0.0.1:0"]
+    strict = start(*command, "--strict-readiness")
+    with triton_clients.http_client(strict) as client:
+        assert not client.is_server_ready()
+        assert client.is_model_ready("fraud")
+
+
+def test_in_explicit_mode_clients_load_what_was_not_named(start: Callable[..., Server], tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    model_repositories.add(one, "fraud")
+    model_repositories.add(two, "churn")
+    flags = ["--model-control-mode", "explicit", "--load-model", "fraud", "--strict-readiness", "--listen", "127.0.0.1:0"]
+    server = start(*serving.flyball(), "serve", "--model-repository", one, "--model-repository", two, *flags)
+    with triton_clients.http_client(server) as client:
+        assert listed(client) == {"churn": (None, ""), "fraud": ("READY", "")}
+        assert client.is_server_ready(), "nobody asked for churn"
+        with pytest.raises(InferenceServerException, match="'churn' is not found; it is not loaded"):
+            client.get_model_metadata("churn")
+        client.load_model("churn")
+        client.unload_model("fraud")
+        until("fraud is gone", lambda: listed(client)["fraud"] == ("UNAVAILABLE", "unloaded") or None)
+        assert listed(client)["churn"] == ("READY", "")
+        assert client.is_server_ready()
+    assert server.stop().code == 0
+
+
+def test_in_poll_mode_the_repository_is_followed(start: Callable[..., Server], tmp_path: Path) -> None:
+    model_repositories.add(tmp_path, "fraud")
+    flags = ["--model-control-mode", "poll", "--repository-poll-secs", "0.1", "--listen", "127.0.0.1:0"]
+    server = start(*serving.flyball(), "serve", "--model-repository", tmp_path, *flags)
+    model_repositories.add(tmp_path, "fresh")
+    model_repositories.add(tmp_path, "fraud", versions=(2,))
+    with triton_clients.http_client(server) as client:
+        until("the new model", lambda: client.is_model_ready("fresh") or None)
+        until("the new version", lambda: client.is_model_ready("fraud", "2") or None)
+        with pytest.raises(InferenceServerException, match="is not allowed if polling is enabled"):
+            client.load_model("fraud")
+        (tmp_path / "fresh").rename(tmp_path / ".fresh")
+        until("the removed model", lambda: not client.is_model_ready("fresh") or None)
+    assert server.stop().code == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--model-control-mode", "manual"], "'manual' is not one of none, poll, explicit"),
+        (["--load-model", "fraud"], "--load-model needs --model-control-mode explicit"),
+        (["--repository-poll-secs", "1"], "--repository-poll-secs needs --model-control-mode poll"),
+        (["--model-control-mode", "poll", "--repository-poll-secs", "0"], "not between 0.1 and 86400 seconds"),
+        (["--model-control-mode", "poll", "--allow-model-control"], "exclude each other"),
+        (["--model-control-mode", "explicit", "--load-model", "no"], "has no model 'no'"),
+    ],
+)
+def test_flags_that_contradict_each_other_are_refused(repository: Path, flags: list[str], said: str) -> None:
+    ended = command_line.flyball("serve", "--model-repository", repository, *flags)
+    assert ended.code == 2
+    assert said in " ".join(ended.stderr)
+
+
+def test_tritons_metrics_count_what_its_clients_sent(server: Server) -> None:
+    def series(name: str) -> float:
+        with Http(server) as connection:
+            page = connection.get("/metrics/triton").body.decode()
+        label = f'{name}{{model="fraud",version="1"'
+        return sum(float(line.rpartition(" ")[2]) for line in page.splitlines() if line.startswith(label))
+
+    before = {name: series(f"nv_inference_{name}") for name in ("request_success", "count", "request_failure")}
+    with triton_clients.http_client(server) as client:
+        triton_clients.http_infer(client, "fraud", INPUTS)
+        with pytest.raises(InferenceServerException):
+            triton_clients.http_infer(client, "fraud", {"x": INPUTS["x"].astype(np.float64)})
+    after = {name: series(f"nv_inference_{name}") for name in before}
+    assert {name: after[name] - before[name] for name in before} == {"request_success": 1, "count": 2, "request_failure": 1}
+    assert series("nv_inference_pending_request_count") == 0
 
 
 def test_the_log_tells_of_the_refused_model_and_of_the_field_that_does_not_map(server: Server) -> None:

@@ -192,7 +192,7 @@ def test_a_request_that_can_no_longer_be_in_time_is_dropped_from_the_queue_and_c
         clock.advance(2 * WAITS_MS)
         assert status(first) == 500
     assert dropped is not None
-    late = "the deadline passed, or could no longer be met, while the request waited for its turn"
+    late = "Deadline Exceeded: it passed, or could no longer be met, while the request waited for its turn"
     assert (dropped.status, dropped.error) == (504, late)
     assert settled(server) == {"received": 2, "answered": 0, "refused": 1, "failed": 1, "abandoned": 0}
     reading = metrics(server)

@@ -57,7 +57,7 @@ def test_a_snapshot_serves_the_others_and_logs_each_refusal(
     inputs = row("linear", 1)
     with Http(server) as connection:
         assert_same(connection.infer("linear", inputs), reference("linear", inputs))
-        assert connection.get("/v2/models/zipmap/ready").status == 503
+        assert connection.get("/v2/models/zipmap/ready").status == 400
         refused = connection.post(infer_path("zipmap"), json_request({"x": np.zeros((1, 2), np.float32)}))
         assert refused.status == 503
         assert "ZipMap" in refused.error

@@ -83,7 +83,7 @@ def test_a_repository_beside_models_and_nothing_at_all_are_wrong_usage(run, repo
 
 
 def test_a_log_has_one_line_for_each_refusal_and_for_each_field_that_does_not_map(repository, capsys):
-    show_or_log(read_repository(repository).report)
+    show_or_log(read_repository([repository]).report)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
     assert [(line["level"], line["model"], line.get("field")) for line in lines] == [
         ("ERROR", "trt", None),
@@ -95,7 +95,7 @@ def test_a_log_has_one_line_for_each_refusal_and_for_each_field_that_does_not_ma
 
 def test_a_terminal_gets_the_table(repository, capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    show_or_log(read_repository(repository).report)
+    show_or_log(read_repository([repository]).report)
     out, errors = capsys.readouterr()
     assert out == ""
     assert "2 served, 1 refused" in errors

@@ -32,7 +32,7 @@ def test_flags_for_models_beside_a_snapshot_are_refused(tmp_path):
 
 def test_a_load_reads_one_model_of_a_repository_again(tmp_path):
     model_repositories.add(tmp_path, "a")
-    source = source_of(None, None, tmp_path, None)
+    source = source_of(None, None, [tmp_path], None)
     assert names(source.read()) == ["a"]
     model_repositories.add(tmp_path, "b")
     assert names(read(source.on_load("b"))) == ["a", "b"]
@@ -42,7 +42,7 @@ def test_a_load_reads_one_model_of_a_repository_again(tmp_path):
         source.on_load("b")
 
 
-@pytest.mark.parametrize("given", [(None, None, None), (["a.onnx"], "index.json", None), (["a.onnx"], None, "models")])
+@pytest.mark.parametrize("given", [(None, None, None), (["a.onnx"], "index.json", None), (["a.onnx"], None, ["models"])])
 def test_none_and_several_are_wrong_usage(given):
     with pytest.raises(UsageError, match="give one source to serve"):
         source_of(*given, None)

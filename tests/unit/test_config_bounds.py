@@ -42,7 +42,16 @@ BOUNDS = {
     "compress_bytes_min": (0, 2**31 - 1),
 }
 SWITCHES = [
-    *("mlock", "allow_anonymous", "watch_snapshot", "allow_model_control", "allow_shared_memory", "strict_json", "offline")
+    *(
+        "mlock",
+        "allow_anonymous",
+        "watch_snapshot",
+        "allow_model_control",
+        "allow_shared_memory",
+        "strict_json",
+        "strict_readiness",
+        "offline",
+    )
 ]
 TLS_FILES = ["tls_cert", "tls_key", "tls_client_ca"]
 NULLABLE = {

@@ -3,12 +3,13 @@
 import errno
 import json
 
+import onnx
 import pytest
 
 from flyball.documents.snapshot import BatchWait, Limits, Slo, Terms, compile_models, read
 from flyball.errors import ModelRefusedError, UsageError
 from flyball.native import models as native_models
-from flyball.triton.compile import read_repository
+from flyball.triton.compile import proved, read_repository
 from flyball.triton.live import LiveRepository
 from tests.support import model_repositories, onnx_models
 
@@ -17,7 +18,7 @@ LABELLED = 'output { name: "y" data_type: TYPE_FP32 dims: 2 label_filename: "lab
 
 def only(repository, flags=None):
     """The one model of a repository, as it is served, and its report."""
-    found = read_repository(repository, flags)
+    found = read_repository([repository], flags)
     (report,) = found.report.models
     assert report.refusal is None, report.refusal
     (deployment,) = compile_models(found.sources, read=found.files.__getitem__).deployments()
@@ -25,7 +26,7 @@ def only(repository, flags=None):
 
 
 def refusal(repository):
-    (report,) = read_repository(repository).report.models
+    (report,) = read_repository([repository]).report.models
     assert report.refusal is not None
     return report.refusal
 
@@ -188,7 +189,7 @@ def test_one_model_holds_no_other_back(tmp_path):
     model_repositories.add(tmp_path, "good")
     model_repositories.add(tmp_path, "broken", "name: {")
     model_repositories.add_other(tmp_path, "plan", "model.plan", 'platform: "tensorrt_plan"')
-    report = read_repository(tmp_path).report
+    report = read_repository([tmp_path]).report
     assert [model.name for model in report.served] == ["good"]
     assert [model.name for model in report.refused] == ["broken", "plan"]
     assert json.loads(json.dumps(report.document()))["models"][1] == {
@@ -202,9 +203,9 @@ def test_one_model_holds_no_other_back(tmp_path):
 
 def test_a_repository_that_is_none_is_refused_with_what_to_do(tmp_path):
     with pytest.raises(UsageError, match="has no model"):
-        read_repository(tmp_path)
+        read_repository([tmp_path])
     with pytest.raises(UsageError, match="is not a folder"):
-        read_repository(tmp_path / "none")
+        read_repository([tmp_path / "none"])
 
 
 def test_a_files_bytes_are_read_once(tmp_path, monkeypatch):
@@ -216,7 +217,7 @@ def test_a_files_bytes_are_read_once(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "flyball.documents.snapshot.compile.model_files", lambda path: opened.append(path) or native_models.model_files(path)
     )
-    LiveRepository(tmp_path).read()
+    LiveRepository([tmp_path]).read()
     assert opened == [folder / "1/model.onnx"]
 
 
@@ -227,7 +228,7 @@ def names(bundle):
 def test_a_repository_read_again_has_what_is_there_now_with_a_later_generation(tmp_path):
     model_repositories.add(tmp_path, "a")
     model_repositories.add(tmp_path, "b")
-    live = LiveRepository(tmp_path)
+    live = LiveRepository([tmp_path])
     first, _ = live.read()
     (tmp_path / "b").rename(tmp_path / "c")
     second, _ = live.read()
@@ -239,7 +240,7 @@ def test_a_repository_read_again_has_what_is_there_now_with_a_later_generation(t
 
 def test_a_model_that_cannot_be_served_any_more_keeps_its_last_good_state(tmp_path):
     folder = model_repositories.add(tmp_path, "a")
-    live = LiveRepository(tmp_path)
+    live = LiveRepository([tmp_path])
     first, _ = live.read()
     (folder / "config.pbtxt").write_text("name: {")
     second, report = live.read()
@@ -251,7 +252,7 @@ def test_a_repository_without_any_model_to_serve_is_refused_with_all_reasons(tmp
     model_repositories.add_other(tmp_path, "plan", "model.plan")
     model_repositories.add(tmp_path, "broken", "name: {")
     with pytest.raises(ModelRefusedError, match=r"plan: version 1: model\.plan") as caught:
-        LiveRepository(tmp_path).read()
+        LiveRepository([tmp_path]).read()
     assert "broken: cannot parse config.pbtxt" in caught.value.message
     assert "flyball inspect --model-repository" in str(caught.value)
 
@@ -260,7 +261,7 @@ def test_a_rescan_writes_a_snapshot_in_which_only_that_model_is_new(tmp_path):
     repository, out = tmp_path / "models", tmp_path / "out"
     for name in ("a", "b"):
         model_repositories.add(repository, name)
-    live = LiveRepository(repository)
+    live = LiveRepository([repository])
     before = names(live.read()[0])
     for name in ("a", "b"):
         model_repositories.add(repository, name, versions=(2,))
@@ -276,7 +277,7 @@ def test_a_rescan_writes_a_snapshot_in_which_only_that_model_is_new(tmp_path):
 def test_a_rescan_takes_up_a_model_that_is_new_and_leaves_the_rest_alone_when_it_refuses_one(tmp_path):
     repository, out = tmp_path / "models", tmp_path / "out"
     model_repositories.add(repository, "a")
-    live = LiveRepository(repository)
+    live = LiveRepository([repository])
     live.read()
     model_repositories.add(repository, "fresh")
     assert sorted(names(read(live.rescan("fresh", out)))) == ["a", "fresh"]
@@ -289,6 +290,97 @@ def test_a_rescan_takes_up_a_model_that_is_new_and_leaves_the_rest_alone_when_it
 @pytest.mark.parametrize("name", ["none", "..", ".", "a/1", "../a", "", "a\0", "a\n"])
 def test_a_rescan_of_what_is_no_model_gives_nothing(tmp_path, name):
     model_repositories.add(tmp_path, "a")
-    live = LiveRepository(tmp_path)
+    live = LiveRepository([tmp_path])
     live.read()
     assert live.rescan(name, tmp_path / "out") is None
+
+
+def unavailable(bundle):
+    return {model.name: model.reason for model in bundle.parsed_index().unavailable}
+
+
+def test_every_folder_is_listed_and_one_that_is_not_served_with_its_reason(tmp_path):
+    model_repositories.add(tmp_path, "a")
+    model_repositories.add_other(tmp_path, "vision", "model.plan")
+    model_repositories.add(tmp_path, "two words")
+    bundle, _ = LiveRepository([tmp_path]).read()
+    assert bundle.faults() == []
+    assert list(names(bundle)) == ["a"]
+    assert "model.plan is a model of TensorRT" in unavailable(bundle)["vision"]
+    assert "rename its folder" in unavailable(bundle)["two words"]
+
+
+def test_a_model_in_two_repositories_is_refused_and_the_others_are_served(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    model_repositories.add(one, "a")
+    model_repositories.add(two, "b")
+    for repository in (one, two):
+        model_repositories.add(repository, "twice")
+    bundle, _ = LiveRepository([one, two]).read()
+    assert sorted(names(bundle)) == ["a", "b"]
+    assert unavailable(bundle)["twice"].startswith("model appears in two or more repositories")
+
+
+def test_only_the_named_models_are_loaded_and_the_others_wait_for_a_client(tmp_path):
+    repository = tmp_path / "models"
+    for name in ("a", "b", "c"):
+        model_repositories.add(repository, name)
+    live = LiveRepository([repository], load=["a"], may_be_empty=True)
+    bundle, _ = live.read()
+    assert (list(names(bundle)), unavailable(bundle)) == (["a"], {"b": "", "c": ""})
+    loaded = read(live.rescan("b", tmp_path / "out"))
+    assert (sorted(names(loaded)), unavailable(loaded)) == (["a", "b"], {"c": ""})
+
+
+def test_no_model_need_be_loaded_and_one_that_is_missing_is_named(tmp_path):
+    model_repositories.add(tmp_path, "a")
+    bundle, _ = LiveRepository([tmp_path], load=[], may_be_empty=True).read()
+    assert (names(bundle), unavailable(bundle)) == ({}, {"a": ""})
+    with pytest.raises(UsageError, match="has no model 'b'") as caught:
+        LiveRepository([tmp_path], load=["b"], may_be_empty=True).read()
+    assert "it has a" in str(caught.value)
+
+
+def test_a_change_of_a_folder_is_found_without_reading_the_others(tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        model_repositories.add(tmp_path, name)
+    live = LiveRepository([tmp_path], may_be_empty=True)
+    first, _ = live.read()
+    assert live.changed() is None
+    opened = []
+    monkeypatch.setattr(
+        "flyball.triton.compile.model_files", lambda path: opened.append(path) or native_models.model_files(path)
+    )
+    model_repositories.add(tmp_path, "b", versions=(2,))
+    second, report = live.changed()
+    assert {path.parts[-3] for path in opened} == {"b"}
+    assert [model.name for model in report.models] == ["b"]
+    assert names(second)["a"] == names(first)["a"]
+    assert names(second)["b"] != names(first)["b"]
+    (tmp_path / "a").rename(tmp_path / ".a")
+    third, _ = live.changed()
+    assert list(names(third)) == ["b"]
+    (tmp_path / "b/config.pbtxt").write_text("name: {")
+    fourth, report = live.changed()
+    assert (names(fourth), unavailable(fourth)) == (names(third), {})
+    assert [model.name for model in report.refused] == ["b"]
+
+
+def test_a_configured_tensor_that_the_model_does_not_have_refuses_it(tmp_path):
+    model_repositories.add(tmp_path, "a", 'output [ { name: "z" data_type: TYPE_FP32 dims: [ 2 ] } ]')
+    (report,) = read_repository([tmp_path]).report.models
+    assert report.refusal == 'output "z": the model has no such output; it has y'
+
+
+def test_what_the_runtime_refuses_is_refused_before_it_is_served(tmp_path):
+    model_repositories.add(tmp_path, "good")
+    path = model_repositories.add(tmp_path, "late") / "1/model.onnx"
+    model = onnx.load(path)
+    model.ir_version = 99
+    path.write_bytes(model.SerializeToString())
+    begun = []
+    report = proved(read_repository([tmp_path]), lambda _, name: begun.append(name))
+    assert begun == ["good", "late"]
+    assert [model.name for model in report.served] == ["good"]
+    assert report.refused[0].refusal.startswith("version 1: ")
+    assert "IR version" in report.refused[0].refusal

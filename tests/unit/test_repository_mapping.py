@@ -196,9 +196,6 @@ def test_tensors_as_the_model_has_them_map(text):
         ('input { name: "x" dims: [ -1, -1 ] }', 'input "x" dims', "[-1, -1] differs from the model's [-1, 4]"),
         ('input { name: "x" dims: 4 }', 'input "x" dims', "[4] differs from the model's [-1, 4]"),
         ('max_batch_size: 2 input { name: "x" dims: [ -1, 4 ] }', 'input "x" dims', "[-1, 4] after the batch axis differs"),
-        ('input { name: "w" }', 'input "w"', "the model has no such input; it has x"),
-        ('input { name: "w" }', "input", "clients must send x, which the configuration omits"),
-        ('output { name: "v" }', "output", "clients that request no output also get y"),
         ('input { name: "x" optional: true }', 'input "x" optional', "every input"),
         ('input { name: "x" allow_ragged_batch: true }', 'input "x" allow_ragged_batch', "are not batched"),
         ('input { name: "x" format: FORMAT_NCHW }', 'input "x" format', "model's declared layout"),
@@ -231,8 +228,28 @@ def test_a_reshape_to_other_elements_refuses_the_model(reshape):
         compared(f'max_batch_size: 2 input {{ name: "x" dims: [ 2, 2 ] reshape {{ shape: {reshape} }} }}')
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('input { name: "w" }', 'input "w": the model has no such input; it has x'),
+        ('output { name: "v" }', 'output "v": the model has no such output; it has y'),
+    ],
+)
+def test_a_tensor_that_the_model_does_not_have_refuses_it(text, words):
+    with pytest.raises(ModelRefusedError) as caught:
+        compared(text)
+    assert caught.value.message == words
+
+
+def test_a_scalar_has_one_element_for_clients():
+    shapes, _ = compared('input { name: "u" dims: [ 1, 1 ] }', inputs=(UNKNOWN,))
+    assert shapes["u"] == ClientShape(client=[1, 1], model=[])
+    with pytest.raises(ModelRefusedError, match=r"dims \[2\] must have one element"):
+        compared('input { name: "u" dims: 2 }', inputs=(UNKNOWN,))
+
+
 def test_a_text_tensor_is_bytes_and_what_the_file_does_not_say_is_not_compared():
-    text = 'input { name: "z" data_type: TYPE_STRING dims: [ 7, 1 ] } input { name: "u" data_type: TYPE_BF16 dims: 9 }'
+    text = 'input { name: "z" data_type: TYPE_STRING dims: [ 7, 1 ] } input { name: "u" data_type: TYPE_BF16 dims: 1 }'
     assert said(compared(text, inputs=(Z, UNKNOWN))[1]) == {}
 
 

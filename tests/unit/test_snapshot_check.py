@@ -75,7 +75,7 @@ def test_what_is_no_json_is_one_fault_of_the_whole_document(text):
 
 def test_an_unknown_key_is_answered_with_the_known_ones():
     (fault,) = check("index", {"format": 1, "generation": 1, "deployments": [], "deployment": []})
-    assert fault.allowed == "no such key; keys are format, generation, deployments, registry, environment"
+    assert fault.allowed == "no such key; keys are format, generation, deployments, registry, environment, unavailable"
 
 
 def test_a_thousand_deployments_are_taken_and_one_more_is_not():

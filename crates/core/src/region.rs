@@ -47,6 +47,8 @@ impl Region {
         }
         let refused = if offset >= self.byte_size {
             triton_texts::invalid_offset(&self.name)
+        } else if offset.checked_add(bytes).is_none() {
+            triton_texts::range_overflow(&self.name, offset, bytes)
         } else {
             triton_texts::invalid_range(&self.name)
         };

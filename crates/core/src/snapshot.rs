@@ -25,6 +25,9 @@ pub use strict::parse as strict_json;
 pub const FORMAT: u64 = 1;
 
 pub const DEPLOYMENTS_MAX: usize = 1000;
+/// Limits of a model that is listed and not served, in characters. Its name may be any folder's.
+pub const UNAVAILABLE_NAME_MAX: usize = 255;
+pub const UNAVAILABLE_REASON_MAX: usize = 4096;
 pub const VERSIONS_MAX: usize = 16;
 pub const GENERATION_MAX: u64 = (1 << 53) - 1;
 pub const IN_FLIGHT_MAX: u64 = 65_536;
@@ -58,6 +61,18 @@ pub struct Index {
     pub registry: Option<Checkpoint>,
     /// The environment it was compiled for. A server of another environment rejects it.
     pub environment: Option<String>,
+    /// Models that the compiler knows and that are not among the deployments.
+    #[serde(default)]
+    pub unavailable: Vec<Unavailable>,
+}
+
+/// A model that is listed and not served.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unavailable {
+    pub name: String,
+    /// Why it cannot be served; empty if nobody has loaded it.
+    pub reason: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

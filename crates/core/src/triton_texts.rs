@@ -22,9 +22,9 @@ pub fn no_such_folder(model: &str) -> String {
     format!("failed to load '{model}', failed to poll from model repository")
 }
 
-/// `core/src/model_repository_manager/model_repository_manager.cc`
+/// `core/src/model_repository_manager/model_lifecycle.cc`
 pub fn load_failed(model: &str) -> String {
-    format!("failed to load '{model}', no version is available")
+    format!("load failed for model '{model}'")
 }
 
 /// `core/src/infer_request.cc`
@@ -64,6 +64,81 @@ pub fn wrong_shape(model: &str, input: &str, wanted: &[i64], is: &[i64]) -> Stri
     format!("unexpected shape for input '{input}' for model '{model}'. Expected {wanted}, got {is}")
 }
 
+/// `core/src/infer_request.cc`
+pub fn wrong_byte_size(model: &str, input: &str, wanted: usize, is: usize) -> String {
+    format!("input byte size mismatch for input '{input}' for model '{model}'. Expected {wanted}, got {is}")
+}
+
+/// `core/src/infer_request.cc`
+pub fn too_few_strings(model: &str, input: &str, wanted: usize, is: usize) -> String {
+    format!("expected {wanted} string elements for inference input '{input}' for model '{model}', got {is}")
+}
+
+/// `core/src/infer_request.cc`; it stops at the first element that is too many.
+pub fn too_many_strings(model: &str, input: &str, wanted: usize) -> String {
+    format!(
+        "unexpected number of string elements {} for inference input '{input}' for model '{model}', expecting {wanted}",
+        wanted + 1
+    )
+}
+
+/// `core/src/infer_request.cc`
+pub fn output_twice(output: &str) -> String {
+    format!("output '{output}' already exists in request")
+}
+
+/// `server/src/http_server.cc`
+pub fn too_many_elements(input: &str, shape: &[i64]) -> String {
+    let shape = axes(shape);
+    format!(
+        "invalid shape for input '{input}': shape {shape} causes total element count to exceed maximum size of {}",
+        i64::MAX
+    )
+}
+
+/// `server/src/http_server.cc`
+pub fn byte_size_overflow(input: &str) -> String {
+    format!("byte size overflow for input '{input}'")
+}
+
+/// `server/src/http_server.cc`
+pub fn nested_too_deep(max: usize) -> String {
+    format!("JSON nesting depth exceeds maximum allowed limit ({max})")
+}
+
+/// `server/src/http_server.cc`
+pub fn raw_inputs(model: &str, inputs: usize) -> String {
+    format!(
+        "Raw request must only have 1 input (found 1) to be deduced but got {inputs} inputs in '{model}' model configuration"
+    )
+}
+
+/// `server/src/http_server.cc`
+pub fn raw_text_shape(input: &str) -> String {
+    format!("For BYTE datatype raw input '{input}', the model must have input shape [1]")
+}
+
+/// `server/src/http_server.cc`
+pub fn raw_free_axes(input: &str) -> String {
+    format!(
+        "The shape of the raw input '{input}' can not be deduced because there are more than one variable-sized dimension"
+    )
+}
+
+/// `server/src/classification.cc`
+pub fn no_classes(datatype: &str) -> String {
+    format!("class result not available for output due to unsupported type '{datatype}'")
+}
+
+/// `server/src/classification.cc`
+pub const TOO_MANY_SCORES: &str = "classification output tensor too large";
+
+/// gRPC's own word for its status, which clients look for.
+pub const DEADLINE: &str = "Deadline Exceeded";
+
+/// `core/src/server.cc`
+pub const NO_MODEL_CONTROL: &str = "explicit model load / unload is not allowed if polling is enabled";
+
 /// `server/src/shared_memory_manager.cc`
 pub const SHARED_MEMORY_DISABLED: &str = "Client shared memory is disabled";
 
@@ -102,6 +177,14 @@ pub fn invalid_offset(region: &str) -> String {
 /// `server/src/shared_memory_manager.cc`
 pub fn invalid_range(region: &str) -> String {
     format!("Invalid offset + byte size for shared memory region: '{region}'")
+}
+
+/// `server/src/shared_memory_manager.cc`
+pub fn range_overflow(region: &str, offset: u64, bytes: u64) -> String {
+    format!(
+        "Integer overflow detected: byte_size ({bytes}) + offset ({offset}) exceeds maximum value ({}) for region '{region}'",
+        u64::MAX
+    )
 }
 
 fn quoted<'n>(names: impl Iterator<Item = &'n str>) -> String {

@@ -136,6 +136,10 @@ impl<M: Send + Sync + 'static> Loader<M> {
         self.asked_for.store(Some(Arc::new(bundle.index.clone())));
         self.change(&self.hold(), |routes| entries.iter().for_each(|entry| routes.load(&entry.name)));
         let mut acks = self.remove_all_but(entries);
+        let unavailable = &bundle.index.unavailable;
+        self.change(&self.hold(), |routes| {
+            unavailable.iter().for_each(|not| routes.refuse(&not.name, &not.reason))
+        });
         // Loaded deployments come first: a rollback must not wait for another deployment's large model.
         let (loaded, to_load): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| self.is_loaded(entry));
         let bring = |entry: &IndexEntry| self.apply_one(bundle, entry, leaving);

@@ -4,7 +4,7 @@ use crate::host::{Proof, ProofRequest};
 use crate::latency::{LatencyPoint, LatencyTable, thread_cpu_time};
 use crate::memory::{MemoryBudget, resident_bytes};
 use crate::probe::{Batching, probe};
-use crate::reference_rows::{ReferenceRows, join};
+use crate::reference_rows::{ReferenceRows, is_slow, join};
 use crate::runner::{LogLevel, Run, Runner, SessionOptions, StopRun};
 use crate::sample::SampleRows;
 use crate::{Artifact, ModelHosts, Refusal, Runtime, Signature};
@@ -79,9 +79,12 @@ impl Runtime {
         }
         let count = affordable.min(options.runners).max(1);
         let mut runners = Vec::with_capacity(count);
-        for _ in 0..count {
+        // One warm run of a slow model is enough to serve it.
+        let warm_max =
+            if proof.points.first().is_some_and(|alone| is_slow(alone.p50_us)) { 1 } else { count };
+        for place in 0..count {
             let mut runner = Runner::new(self, artifact, LogLevel::ErrorsOnly)?;
-            if let Some(sample_rows) = &sample_rows {
+            if let Some(sample_rows) = sample_rows.as_ref().filter(|_| place < warm_max) {
                 join(&mut runner, &sample_rows.batch(1));
                 let warm = runner.run(&mut Vec::new());
                 warm.map_err(|error| Refusal::Runtime(format!("the warm-up run failed: {error}")))?;

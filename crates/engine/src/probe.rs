@@ -15,7 +15,7 @@
 //! shown a difference. They cannot all be tried; set `batch_rows_max` to 1 to be sure.
 
 use crate::latency::LatencyPoint;
-use crate::reference_rows::ReferenceRows;
+use crate::reference_rows::{ReferenceRows, is_slow};
 use crate::runner::Runner;
 use serde::Deserialize;
 use serde::ser::{Serialize, SerializeStruct, Serializer};
@@ -77,6 +77,10 @@ pub(crate) fn probe(
         return (Batching::off("batch_rows_max is 1"), points);
     }
     if let Some(reason) = runner.signature.no_batch_axis() {
+        return (Batching::off(reason), points);
+    }
+    if is_slow(witnesses.alone_us) {
+        let reason = format!("one run takes {:.1} s, too long to probe batches", witnesses.alone_us / 1e6);
         return (Batching::off(reason), points);
     }
     let mut batching = every_size(witnesses, runner, rows_max, &mut points);

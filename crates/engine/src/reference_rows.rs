@@ -24,6 +24,9 @@ const COUNT_MIN: usize = 4;
 const COUNT_MAX: usize = 16;
 const ALONE_TIME_MAX: Duration = Duration::from_millis(25);
 
+/// A model whose run takes longer has a single reference row and no probed batches: a load must not take minutes.
+const SLOW_RUN_US: f64 = 1e6;
+
 /// Small batches are tried until each row was at each position, or for this time.
 ///
 /// A single neighbour weighs most there, and a difference should be found before a larger batch is allowed.
@@ -63,6 +66,9 @@ impl ReferenceRows {
             let (given, took_us) = run(runner, &[sample_rows.add(&signature)])?;
             alone_us = alone_us.min(took_us);
             alone.push(given);
+            if is_slow(alone_us) {
+                break;
+            }
         }
         Ok(ReferenceRows { sample_rows, alone, alone_us })
     }
@@ -93,6 +99,11 @@ impl ReferenceRows {
         }
         Ok(fastest_us)
     }
+}
+
+/// Whether a run of one row takes so long that a load should run it once only.
+pub(crate) fn is_slow(alone_us: f64) -> bool {
+    alone_us > SLOW_RUN_US
 }
 
 /// A run's outputs and CPU time in microseconds.

@@ -17,10 +17,10 @@ impl Gate {
 
     /// Whether at least half of the slots are free.
     pub(crate) fn mostly_free(&self) -> bool {
-        self.inside.load(Ordering::Relaxed) <= self.inside_max / 2
+        self.inside() <= self.inside_max / 2
     }
 
-    #[cfg(test)]
+    /// The slots in use.
     pub(crate) fn inside(&self) -> usize {
         self.inside.load(Ordering::Relaxed)
     }

@@ -3,8 +3,9 @@
 //! Formatted as Triton does, because its clients parse them.
 
 use crate::Model;
+use flyball_core::triton_texts::TOO_MANY_SCORES;
 use flyball_core::{
-    DataType, Fault, FaultKind, RequestedOutput, Shape, Stage, Tensor, TensorData, TensorSpec,
+    DataType, Fault, FaultKind, RequestedOutput, Shape, Stage, Tensor, TensorData, TensorSpec, triton_texts,
 };
 use std::cmp::Ordering;
 
@@ -38,9 +39,8 @@ pub(crate) fn check(spec: &TensorSpec) -> Result<(), Fault> {
     if scores(spec.datatype, &[]).is_some() {
         return Ok(());
     }
-    let (name, datatype) = (&spec.name, spec.datatype.name());
-    let text =
-        format!("output '{name}' is {datatype}, which has no classes; ask for it without classification");
+    let (name, why) = (&spec.name, triton_texts::no_classes(spec.datatype.name()));
+    let text = format!("output '{name}': {why}; ask for it without classification");
     Err(Fault::invalid_input(Stage::Tensor, text))
 }
 
@@ -54,7 +54,7 @@ fn classes(output: &Tensor, count: usize, in_rows: bool, labels: &[String]) -> R
     let elements = bytes.len() / output.datatype.size().unwrap_or(1);
     if elements > SCORES_MAX {
         return cannot(&format!(
-            "it has {elements} scores, and {SCORES_MAX} are the most; ask for the tensor"
+            "{TOO_MANY_SCORES}: it has {elements} scores, and {SCORES_MAX} are the most; ask for the tensor"
         ));
     }
     let Some(scores) = scores(output.datatype, bytes) else { return cannot("it has no scores") };

@@ -49,6 +49,22 @@ impl ClientShapes {
         Ok(Some(ClientShapes { signature, inputs, outputs }))
     }
 
+    /// The model's own shapes of the reshaped tensors, by name; a shape that is only narrower is none.
+    pub fn reshaped(&self) -> HashMap<String, Vec<i64>> {
+        let named = |specs: &[TensorSpec], shapes: &[Option<ClientShape>]| {
+            let own = specs
+                .iter()
+                .zip(shapes)
+                .filter_map(|(spec, shape)| Some((spec.name.clone(), shape.clone()?)));
+            own.filter(|(_, shape)| shape.client != shape.model)
+                .map(|(name, shape)| (name, shape.model))
+                .collect()
+        };
+        let mut all: HashMap<String, Vec<i64>> = named(&self.signature.inputs, &self.inputs);
+        all.extend(named(&self.signature.outputs, &self.outputs));
+        all
+    }
+
     /// Gives inputs, which fit the client's signature, the model's shapes.
     pub(crate) fn to_model(&self, inputs: &mut [Tensor]) {
         for (tensor, shape) in inputs.iter_mut().zip(&self.inputs) {

@@ -9,6 +9,7 @@ use crate::schedule::{BatchWait, ModelKey, Queued};
 use crate::share;
 use crate::stages::admit::broken;
 use crate::stages::queue::RunTicket;
+use flyball_core::triton_texts::DEADLINE;
 use flyball_core::{Fault, FaultKind, Nanos, Priority, Stage, Tensor};
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +76,9 @@ impl<M> Job<M> {
     }
 
     pub(crate) fn too_late() -> Fault {
-        let text = "the deadline passed, or could no longer be met, while the request waited for its turn";
+        let text = format!(
+            "{DEADLINE}: it passed, or could no longer be met, while the request waited for its turn"
+        );
         Fault::new(FaultKind::DeadlinePassed, Stage::Queue, text)
     }
 }

@@ -112,6 +112,11 @@ impl<M> Deployment<M> {
         self.versions.iter().find(|model| &*model.version == version)
     }
 
+    /// Its requests that wait or run, of all versions.
+    pub fn in_flight(&self) -> usize {
+        self.versions.first().map_or(0, |model| model.gate.inside())
+    }
+
     /// Whether anything but the caller holds it: jobs in flight hold their model, and requests their decision.
     pub fn in_use(self: &Arc<Deployment<M>>) -> bool {
         let decision = self.decision.as_ref();
@@ -231,6 +236,11 @@ impl<M> Model<M> {
     /// The inputs and outputs as clients see them.
     pub fn client_signature(&self) -> &Signature {
         self.client_shapes.as_ref().map_or(&self.signature, |shapes| &shapes.signature)
+    }
+
+    /// The model's own shapes of tensors that clients see in another one, by name.
+    pub fn reshaped(&self) -> HashMap<String, Vec<i64>> {
+        self.client_shapes.as_ref().map(ClientShapes::reshaped).unwrap_or_default()
     }
 
     /// The maximum number of concurrent runs.

@@ -3,14 +3,17 @@
 //! The rules are Triton's: one row, at most one further free axis, and for BYTES exactly one element.
 
 use bytes::Bytes;
-use flyball_core::{DataType, Fault, Shape, Stage, Tensor, TensorData, TensorSpec};
+use flyball_core::{DataType, Fault, Shape, Stage, Tensor, TensorData, TensorSpec, triton_texts};
 
-pub(crate) fn raw_input(body: Bytes, specs: &[TensorSpec], batched: bool) -> Result<Tensor, Fault> {
+pub(crate) fn raw_input(
+    model: &str,
+    body: Bytes,
+    specs: &[TensorSpec],
+    batched: bool,
+) -> Result<Tensor, Fault> {
     let [spec] = specs else {
-        let count = specs.len();
-        return Err(refused(format!(
-            "the model takes {count} inputs, but its body is one; send a JSON part that names them"
-        )));
+        let several = triton_texts::raw_inputs(model, specs.len());
+        return Err(refused(format!("{several}; send a JSON part that names them")));
     };
     let mut shape = Shape::from_slice(&spec.shape);
     // With a further free axis the first one counts rows, whether or not the model is batched.
@@ -29,12 +32,8 @@ fn fixed(body: Bytes, shape: &mut Shape, spec: &TensorSpec, size: usize) -> Resu
     let mut free = shape.iter().enumerate().filter(|&(_, &axis)| axis == -1).map(|(place, _)| place);
     let (one, another) = (free.next(), free.next());
     if another.is_some() {
-        let text = format!(
-            "the shape of input '{}' cannot be derived from its bytes: {:?} has more than one free axis; send a JSON \
-             part with its shape",
-            spec.name, spec.shape
-        );
-        return Err(refused(text));
+        let free_axes = triton_texts::raw_free_axes(&spec.name);
+        return Err(refused(format!("{free_axes}: {:?}; send a JSON part with its shape", spec.shape)));
     }
     if let Some(place) = one {
         shape[place] = 1;
@@ -59,11 +58,8 @@ fn fixed(body: Bytes, shape: &mut Shape, spec: &TensorSpec, size: usize) -> Resu
 
 fn text(body: Bytes, shape: &Shape, spec: &TensorSpec) -> Result<TensorData, Fault> {
     if Tensor::elements(shape) != Some(1) {
-        let text = format!(
-            "input '{}' is BYTES of shape {:?}, and one body is one text; send a JSON part with its shape",
-            spec.name, spec.shape
-        );
-        return Err(refused(text));
+        let not_one = triton_texts::raw_text_shape(&spec.name);
+        return Err(refused(format!("{not_one}, and has {:?}; send a JSON part with its shape", spec.shape)));
     }
     let text = String::from_utf8(body.into()).map_err(|error| {
         refused(format!("input '{}' is BYTES, but the body is not UTF-8: {}", spec.name, error.utf8_error()))
@@ -74,7 +70,7 @@ fn text(body: Bytes, shape: &Shape, spec: &TensorSpec) -> Result<TensorData, Fau
 fn refused(text: String) -> Fault {
     Fault::invalid_input(
         Stage::Tensor,
-        format!("a raw binary request (Inference-Header-Content-Length: 0): {text}"),
+        format!("{text} (a raw binary request: Inference-Header-Content-Length is 0)"),
     )
 }
 
@@ -89,7 +85,7 @@ mod tests {
     }
 
     fn read(spec: TensorSpec, batched: bool, body: &[u8]) -> Result<Tensor, Fault> {
-        raw_input(Bytes::copy_from_slice(body), &[spec], batched)
+        raw_input("m", Bytes::copy_from_slice(body), &[spec], batched)
     }
 
     #[test]
@@ -122,8 +118,8 @@ mod tests {
     #[test]
     fn a_body_that_cannot_be_the_input_is_refused_with_its_reason() {
         let fp32 = |shape: &[i64]| spec(DataType::Fp32, shape);
-        let free_axes = "the shape of input 'x' cannot be derived from its bytes: [-1, -1, -1] has more than one free axis; \
-                         send a JSON part with its shape";
+        let free_axes = "can not be deduced because there are more than one variable-sized dimension: [-1, -1, -1]; send a \
+                         JSON part with its shape";
         for (refused, text) in [
             (
                 read(fp32(&[-1, 3]), true, &[0; 24]),
@@ -135,11 +131,17 @@ mod tests {
             (read(fp32(&[-1, -1, -1]), false, &[0; 4]), free_axes),
             (read(fp32(&[-1, -1, -1]), true, &[0; 4]), free_axes),
             (read(spec(DataType::Bool, &[2]), true, &[1, 2]), "a BOOL byte is 0 or 1"),
-            (read(spec(DataType::Bytes, &[-1, -1]), true, b"a"), "one body is one text"),
-            (read(spec(DataType::Bytes, &[-1, 2]), true, b"a"), "one body is one text"),
+            (
+                read(spec(DataType::Bytes, &[-1, -1]), true, b"a"),
+                "the model must have input shape [1], and has",
+            ),
+            (
+                read(spec(DataType::Bytes, &[-1, 2]), true, b"a"),
+                "the model must have input shape [1], and has",
+            ),
             (read(spec(DataType::Bytes, &[1]), true, &[255]), "is not UTF-8"),
-            (raw_input(Bytes::new(), &[], true), "the model takes 0 inputs"),
-            (raw_input(Bytes::new(), &[fp32(&[1]), fp32(&[1])], true), "the model takes 2 inputs"),
+            (raw_input("m", Bytes::new(), &[], true), "but got 0 inputs in 'm'"),
+            (raw_input("m", Bytes::new(), &[fp32(&[1]), fp32(&[1])], true), "but got 2 inputs in 'm'"),
         ] {
             let fault = refused.unwrap_err();
             assert_eq!((fault.kind, fault.stage), (FaultKind::InvalidInput, Stage::Tensor));

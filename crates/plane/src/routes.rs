@@ -12,6 +12,7 @@ pub struct Routes<M> {
 
 /// Why a deployment does not serve.
 pub struct Absence<M> {
+    /// Empty if nobody has loaded it.
     pub reason: String,
     /// It is being loaded.
     pub loading: bool,
@@ -21,7 +22,15 @@ pub struct Absence<M> {
     leaving: Weak<Deployment<M>>,
 }
 
+/// The reason of a deployment that a client unloaded.
+const UNLOADED: &str = "unloaded";
+
 impl<M> Absence<M> {
+    /// Whether it should serve and does not: it is being loaded, or was refused.
+    pub fn is_wanted(&self) -> bool {
+        self.loading || !matches!(self.reason.as_str(), "" | UNLOADED)
+    }
+
     /// Whether requests from before the unload are still in flight.
     pub fn leaving(&self) -> bool {
         self.leaving.strong_count() > 0
@@ -45,8 +54,9 @@ impl<M> Routes<M> {
         self.serving.get(name)
     }
 
-    pub fn not_ready(&self, name: &str) -> Option<&str> {
-        self.absent.get(name).map(|absence| absence.reason.as_str())
+    /// Why a known deployment does not serve.
+    pub fn absence(&self, name: &str) -> Option<&Absence<M>> {
+        self.absent.get(name).map(|absence| &**absence)
     }
 
     pub fn deployments(&self) -> impl Iterator<Item = &Arc<Deployment<M>>> {
@@ -75,7 +85,7 @@ impl<M> Routes<M> {
 
     /// Removes a deployment, and marks it as unloaded.
     pub fn unload(&mut self, name: &str) -> Option<Arc<Deployment<M>>> {
-        self.withdraw(name, "unloaded")
+        self.withdraw(name, UNLOADED)
     }
 
     /// Removes a deployment for this reason, which callers see.
@@ -142,7 +152,7 @@ mod tests {
         routes.serve(deployment());
         routes.load("m");
         routes.refuse("m", "its file is broken");
-        assert!(routes.not_ready("m").is_none() && routes.get("m").is_some());
+        assert!(routes.absence("m").is_none() && routes.get("m").is_some());
     }
 
     #[test]

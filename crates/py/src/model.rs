@@ -97,7 +97,7 @@ impl Model {
             let raw = inputs.into_iter().map(|(name, datatype, shape, elements)| {
                 (name, datatype, shape, Bytes::copy_from_slice(&elements))
             });
-            let given = read_raw(raw.collect(), &LIMITS)
+            let given = read_raw("model.onnx", raw.collect(), &LIMITS)
                 .map_err(|fault| Failure::refused("invalid_input", fault.text))?;
             self.locked(|model| listening(model, given, work, &mut interrupt)).map_err(failure)
         });

@@ -90,6 +90,8 @@ pub struct ServerConfig {
     pub allow_shared_memory: bool,
     /// Whether JSON tensors refuse NaN and Infinity.
     pub strict_json: bool,
+    /// Whether the server is ready only while every model that should serve does.
+    pub strict_readiness: bool,
     /// The folder in which feature windows survive restarts. Null: in memory only.
     pub features_folder: Option<PathBuf>,
     /// The folder in which decisions are recorded. Null: not recorded.
@@ -157,6 +159,7 @@ impl Default for ServerConfig {
             allow_model_control: false,
             allow_shared_memory: false,
             strict_json: false,
+            strict_readiness: false,
             features_folder: None,
             journal_folder: None,
             journal_sync_ms: 200,

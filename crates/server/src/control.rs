@@ -134,7 +134,7 @@ impl Control {
     }
 
     fn unload(&self, model: &str) -> Result<(), Fault> {
-        let known = || self.shared.plane.routes.load().not_ready(model).is_some();
+        let known = || self.shared.plane.routes.load().absence(model).is_some();
         if self.loader.unload(model).is_some() || known() {
             Ok(())
         } else {

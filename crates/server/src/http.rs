@@ -14,6 +14,7 @@ use crate::body;
 use crate::build::build_info;
 use crate::callers::{Peer, Visit};
 use crate::counted;
+use crate::extensions::statistics;
 use crate::lane_thread::LaneContext;
 use crate::offload::offload;
 use crate::reply::{Reply, whole};
@@ -23,7 +24,7 @@ use bytes::Bytes;
 use flyball_core::{Access, Fault, FaultKind, ModelRef, Protocol, Verb};
 use flyball_deployments::Applied;
 use flyball_plane::{exposed, ready, route};
-use flyball_telemetry::{BuildFacts, Gauges};
+use flyball_telemetry::{BuildFacts, Gauges, triton_page};
 use flyball_wire::Problem;
 use flyball_wire::metadata::{self, Allowed, ModelMetadata, ServerMetadata};
 use hyper::body::{Body, Incoming};
@@ -50,7 +51,7 @@ pub(crate) struct Call {
 enum Work {
     Walk(WalkRequest),
     /// Holds the visit until it is answered: it counts towards the caller's limit of requests in flight.
-    Metrics(Visit),
+    Metrics(fn(&Shared) -> Bytes, Visit),
     Extension(Extension, Visit, Request<Incoming>),
     /// The flag: whether it comes from this machine.
     Journal(JournalTarget, Visit, bool, Request<Incoming>),
@@ -135,11 +136,10 @@ fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, unread
         Target::Model(model) => refuse_or(metadata_of(context, &visit.access, &model), |found| {
             whole(StatusCode::OK, JSON, metadata::json(&found))
         }),
-        Target::ModelReady(model) => refuse_or(is_ready(&context.shared, &visit.access, &model), |ready| {
-            whole(ready_status(ready), JSON, metadata::model_ready_json(&model.name, ready))
-        }),
-        Target::Metrics => match visit.access.require_all(Verb::Metrics) {
-            Ok(()) => return Work::Metrics(visit),
+        Target::ModelReady(model) => model_ready(&context.shared, &visit.access, &model),
+        Target::Metrics | Target::TritonMetrics => match visit.access.require_all(Verb::Metrics) {
+            Ok(()) if target == Target::Metrics => return Work::Metrics(metrics, visit),
+            Ok(()) => return Work::Metrics(triton_metrics, visit),
             Err(fault) => refuse(&fault),
         },
         Target::OpenApi => whole(StatusCode::OK, JSON, Bytes::from_static(OPENAPI)),
@@ -170,10 +170,10 @@ pub(crate) async fn finish(context: &LaneContext, mut call: Call) -> Reply {
     // accepts.
     let walks = matches!(call.work, Work::Walk(_));
     let options =
-        if walks || matches!(call.work, Work::Metrics(_)) { call.options } else { call.options.uncoded() };
+        if walks || matches!(call.work, Work::Metrics(..)) { call.options } else { call.options.uncoded() };
     let reply = match call.work {
         Work::Walk(request) => request.finish(context).await,
-        Work::Metrics(_visit) => refuse_or(offload(&context.shared, metrics).await, |page| {
+        Work::Metrics(page, _visit) => refuse_or(offload(&context.shared, page).await, |page| {
             whole(StatusCode::OK, "text/plain; version=0.0.4", page)
         }),
         Work::Extension(extension, visit, request) => {
@@ -245,10 +245,23 @@ pub(crate) fn metadata_of(
 /// Whether a model is ready; a fault if it is unknown.
 pub(crate) fn is_ready(shared: &Shared, access: &Access, wanted: &ModelRef) -> Result<bool, Fault> {
     match ready(&shared.plane.routes.load(), access, wanted) {
-        Ok(_) => Ok(shared.ready()),
+        Ok(_) => Ok(shared.serving()),
         Err(fault) if fault.kind == FaultKind::ModelNotReady => Ok(false),
         Err(fault) => Err(fault),
     }
+}
+
+/// As in Triton, 400 with the reason for a model that was refused or unloaded: waiting does not help.
+fn model_ready(shared: &Shared, access: &Access, wanted: &ModelRef) -> Reply {
+    let routes = shared.plane.routes.load();
+    let loading = || routes.absence(&wanted.name).is_some_and(|absence| absence.loading);
+    let ready = match ready(&routes, access, wanted) {
+        Ok(_) => shared.serving(),
+        Err(fault) if fault.kind != FaultKind::ModelNotReady => return refuse(&fault),
+        Err(_) if loading() => false,
+        Err(fault) => return error(false, StatusCode::BAD_REQUEST, &fault.text),
+    };
+    whole(ready_status(ready), JSON, metadata::model_ready_json(&wanted.name, ready))
 }
 
 /// The names of the models that the caller may see and that take tensors.
@@ -279,6 +292,11 @@ fn refuse(fault: &Fault) -> Reply {
         reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     reply
+}
+
+/// The same measurements under Triton's names.
+fn triton_metrics(shared: &Shared) -> Bytes {
+    Bytes::from(triton_page(&statistics::of_every_model(shared)))
 }
 
 /// The metrics page. Takes milliseconds with many models, so it is offloaded.

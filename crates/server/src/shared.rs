@@ -61,7 +61,13 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Whether requests are accepted; under `strict_readiness` only with every model that should serve.
     pub(crate) fn ready(&self) -> bool {
+        let complete = || self.plane.routes.load().absent().all(|(_, absence)| !absence.is_wanted());
+        self.serving() && (!self.config.strict_readiness || complete())
+    }
+
+    pub(crate) fn serving(&self) -> bool {
         self.drain.serving()
     }
 

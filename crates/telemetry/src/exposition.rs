@@ -183,12 +183,13 @@ impl ModelMeter {
     }
 }
 
-fn labels(model: &str, version: &str) -> String {
+pub(crate) fn labels(model: &str, version: &str) -> String {
     format!(r#"model="{model}",version="{version}""#)
 }
 
 /// Text under construction. Writing to a string cannot fail, so the results of `write!` are dropped.
-pub(crate) struct Page(String);
+#[derive(Default)]
+pub(crate) struct Page(pub(crate) String);
 
 impl Page {
     pub(crate) fn family(&mut self, name: &str, kind: &str, help: &str) {

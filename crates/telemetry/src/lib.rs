@@ -12,6 +12,7 @@ mod histogram;
 mod logs;
 mod meters;
 mod statistics;
+mod triton_page;
 
 pub use callers::CALLERS_MAX;
 pub use counter::Counter;
@@ -19,3 +20,4 @@ pub use exposition::{BuildFacts, Family, Gauges, HistogramCounts, HistogramFamil
 pub use histogram::Histogram;
 pub use logs::{LogLevel, init_logs};
 pub use meters::{LaneSink, ModelMeter, Telemetry, Totals};
+pub use triton_page::{TritonModel, triton_page};

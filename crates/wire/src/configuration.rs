@@ -10,6 +10,7 @@ use bytes::Bytes;
 use flyball_core::{DataType, TensorSpec};
 use serde::Serialize;
 use serde_json::{Map, Value, json as object};
+use std::collections::HashMap;
 use std::time::Duration;
 
 const BACKEND: &str = "onnxruntime";
@@ -32,6 +33,8 @@ pub struct Configuration {
     pub sessions: usize,
     pub inputs: Vec<TensorSpec>,
     pub outputs: Vec<TensorSpec>,
+    /// The model's own shapes of tensors that clients see in another one, by name.
+    pub reshaped: HashMap<String, Vec<i64>>,
 }
 
 #[derive(Serialize)]
@@ -55,6 +58,13 @@ struct Tensor<'c> {
     name: &'c str,
     data_type: &'static str,
     dims: &'c [i64],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reshape: Option<Reshape<'c>>,
+}
+
+#[derive(Serialize)]
+struct Reshape<'c> {
+    shape: &'c [i64],
 }
 
 impl Configuration {
@@ -89,15 +99,20 @@ impl Configuration {
             Some(versions) => PolicyChoice::Specific(Specific { versions }),
             None => PolicyChoice::All(All {}),
         };
+        let reshape = |spec: &TensorSpec| {
+            self.reshape(spec).map(|shape| proto::ModelTensorReshape { shape: shape.to_vec() })
+        };
         let input = |spec: &TensorSpec| proto::ModelInput {
             name: spec.name.clone(),
             data_type: data_type(spec.datatype).into(),
             dims: self.dims(spec).to_vec(),
+            reshape: reshape(spec),
         };
         let output = |spec: &TensorSpec| proto::ModelOutput {
             name: spec.name.clone(),
             data_type: data_type(spec.datatype).into(),
             dims: self.dims(spec).to_vec(),
+            reshape: reshape(spec),
         };
         let sessions = proto::ModelInstanceGroup {
             name: self.group(),
@@ -146,14 +161,24 @@ impl Configuration {
         })
     }
 
-    fn tensor<'c>(&self, spec: &'c TensorSpec) -> Tensor<'c> {
-        Tensor { name: &spec.name, data_type: data_type(spec.datatype).as_str_name(), dims: self.dims(spec) }
+    fn tensor<'c>(&'c self, spec: &'c TensorSpec) -> Tensor<'c> {
+        let data_type = data_type(spec.datatype).as_str_name();
+        let reshape = self.reshape(spec).map(|shape| Reshape { shape });
+        Tensor { name: &spec.name, data_type, dims: self.dims(spec), reshape }
+    }
+
+    fn dims<'c>(&self, spec: &'c TensorSpec) -> &'c [i64] {
+        self.without_rows(&spec.shape)
+    }
+
+    fn reshape(&self, spec: &TensorSpec) -> Option<&[i64]> {
+        self.reshaped.get(&spec.name).map(|shape| self.without_rows(shape))
     }
 
     /// A batched model has its rows along the first axis, which `max_batch_size` replaces.
-    fn dims<'c>(&self, spec: &'c TensorSpec) -> &'c [i64] {
+    fn without_rows<'c>(&self, shape: &'c [i64]) -> &'c [i64] {
         let skipped = usize::from(self.rows_max.is_some());
-        spec.shape.get(skipped..).unwrap_or_default()
+        shape.get(skipped..).unwrap_or_default()
     }
 }
 
@@ -187,6 +212,7 @@ mod tests {
             sessions: 2,
             inputs: vec![spec("x", DataType::Fp32, &[-1, 30])],
             outputs: vec![spec("label", DataType::Bytes, &[-1])],
+            reshaped: HashMap::new(),
         }
     }
 
@@ -216,6 +242,18 @@ mod tests {
         assert_eq!(page.get("dynamic_batching"), None);
         let message = configuration(None).to_message().config.unwrap();
         assert_eq!((message.max_batch_size, message.dynamic_batching), (0, None));
+    }
+
+    #[test]
+    fn a_tensor_in_another_shape_has_the_model_s_own_in_both_forms() {
+        let reshaped = HashMap::from([("x".to_owned(), vec![-1, 5, 6])]);
+        let reshaped = Configuration { reshaped, ..configuration(Some(64)) };
+        let page: Value = serde_json::from_slice(&reshaped.to_json()).unwrap();
+        assert_eq!(page["input"][0]["reshape"], object!({"shape": [5, 6]}));
+        assert_eq!(page["output"][0].get("reshape"), None);
+        let message = reshaped.to_message().config.unwrap();
+        assert_eq!(message.input[0].reshape.as_ref().unwrap().shape, [5, 6]);
+        assert_eq!(message.output[0].reshape, None);
     }
 
     #[test]

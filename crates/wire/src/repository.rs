@@ -38,7 +38,9 @@ pub struct Listed {
     pub name: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub version: String,
-    pub state: State,
+    /// None for a model that nobody has loaded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<State>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
 }
@@ -56,7 +58,7 @@ impl Index {
         let line = |line: &Listed| ModelIndex {
             name: line.name.clone(),
             version: line.version.clone(),
-            state: line.state.name().to_owned(),
+            state: line.state.map_or("", State::name).to_owned(),
             reason: line.reason.clone(),
         };
         proto::RepositoryIndexResponse { models: self.0.iter().map(line).collect() }
@@ -111,7 +113,7 @@ mod tests {
     use super::*;
 
     fn listed(name: &str, version: &str, state: State, reason: &str) -> Listed {
-        Listed { name: name.into(), version: version.into(), state, reason: reason.into() }
+        Listed { name: name.into(), version: version.into(), state: Some(state), reason: reason.into() }
     }
 
     #[test]

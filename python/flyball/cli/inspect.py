@@ -28,9 +28,9 @@ def inspect(
     json: AsJson = False,
 ) -> None:
     """Show a model's signature, whether its requests can be batched, and its latency by batch size."""
-    if model is not None and model_repository is None:
+    if model is not None and not model_repository:
         _inspect_model(model, rows_max, json)
-    elif model is None and model_repository is not None:
+    elif model is None and model_repository:
         _inspect_repository(model_repository, json)
     else:
         raise UsageError(
@@ -61,14 +61,20 @@ def _inspect_model(model: Path, rows_max: int, json: bool) -> None:
     out.print(f"\nNext:  flyball serve {escape(str(model))}", style="dim")
 
 
-def _inspect_repository(repository: Path, json: bool) -> None:
-    from flyball.triton.compile import read_repository
+def _inspect_repository(repositories: list[Path], json: bool) -> None:
+    from flyball.cli.progress import progress_on
+    from flyball.triton.compile import proved, read_repository
 
-    report = read_repository(repository).report
+    found = read_repository(repositories)
+    with progress_on(console(stderr=True)) as progress:
+        step = progress.begin("load", float(len(found.sources)))
+        report = proved(found, lambda number, name: step.update(float(number), name))
+        step.end(f"{len(report.served)} of {len(report.models)} models can be served")
     if printed_as_json(report.document(), json):
         return
     show(report)
-    console().print(f"\nNext:  flyball serve --model-repository {escape(str(repository))}", style="dim")
+    flags = " ".join(f"--model-repository {repository}" for repository in repositories)
+    console().print(f"\nNext:  flyball serve {escape(flags)}", style="dim")
 
 
 def _signature(found: Inspection) -> Table:

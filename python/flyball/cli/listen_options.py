@@ -40,6 +40,9 @@ SERVER_OPTIONS: dict[str, Any] = {
     "allow_anonymous": _switch(_LISTEN, "Serve unauthenticated callers, also from other machines.", "--allow-anonymous"),
     "allow_model_control": _switch(_LISTEN, "Let clients load and unload models.", "--allow-model-control"),
     "allow_shared_memory": _switch(_LISTEN, "Let clients pass tensors in shared memory.", "--allow-shared-memory"),
+    "strict_readiness": _switch(
+        _LISTEN, "Report the server as ready only while every model that should serve does.", "--strict-readiness"
+    ),
     "cors_origins": _several(
         _LISTEN, "Allow web pages of this origin (CORS); may be repeated.", "--cors-origin", metavar="ORIGIN"
     ),

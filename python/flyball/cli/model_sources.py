@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flyball.cli.repository import show_or_log
+from flyball.cli.repository import Control, log_report, show_or_log
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ class Source:
     can_change: bool = True
     on_load: Callable[[str], Path | None] | None = None
     """Returns the index of the newest snapshot with a model, for clients that load it; None if there is none."""
+    changed: Callable[[], Bundle | None] | None = None
+    """Returns what to serve if it changed since it was last read; called every `poll_s` seconds."""
+    poll_s: float = 0.0
     follower: Follower | None = None
     """With a registry: applies its changes."""
 
@@ -38,13 +41,14 @@ class Source:
 def source_of(
     models: list[str] | None,
     snapshot: Path | None,
-    repository: Path | None,
+    repositories: list[Path] | None,
     terms: Terms | None,
     decisions: list[Path] | None = None,
     follower: Follower | None = None,
+    control: Control | None = None,
 ) -> Source:
     """The source that the command line names; decisions can be combined with models."""
-    if [bool(models or decisions), bool(snapshot), bool(repository), bool(follower)].count(True) != 1:
+    if [bool(models or decisions), bool(snapshot), bool(repositories), bool(follower)].count(True) != 1:
         raise UsageError(
             "give one source to serve: models and decisions, a snapshot, a model repository or a registry",
             next_step="flyball serve MODEL.onnx   or   --decision FILE   or   --snapshot FILE   or   --model-repository DIR"
@@ -53,8 +57,8 @@ def source_of(
     if follower is not None:
         _refuse_terms(terms, "--registry")
         return Source(follower.read, can_change=False, follower=follower)
-    if repository is not None:
-        return _repository(repository, terms)
+    if repositories:
+        return _repository(repositories, terms, control or Control())
     if snapshot is not None:
         return _snapshot(snapshot, terms)
     if decisions:
@@ -86,17 +90,31 @@ def _refuse_terms(terms: Terms | None, source: str) -> None:
         )
 
 
-def _repository(repository: Path, terms: Terms | None) -> Source:
-    from flyball.triton.live import LiveRepository
+def _repository(repositories: list[Path], terms: Terms | None, control: Control) -> Source:
+    from flyball.triton.live import ALL, LiveRepository
 
-    live = LiveRepository(repository, terms)
+    load = (ALL,) if control.load is None else control.load
+    may_be_empty = control.load is not None or control.poll_s is not None
+    live = LiveRepository(repositories, terms, load=load, may_be_empty=may_be_empty)
 
     def read() -> Bundle:
         bundle, report = live.read()
         show_or_log(report)
         return bundle
 
-    return Source(read, on_load=lambda name: live.rescan(name, _folder()))
+    def changed() -> Bundle | None:
+        found = live.changed()
+        if found is None:
+            return None
+        log_report(found[1])
+        return found[0]
+
+    return Source(
+        read,
+        on_load=lambda name: live.rescan(name, _folder()),
+        changed=changed if control.poll_s is not None else None,
+        poll_s=control.poll_s or 0.0,
+    )
 
 
 @cache

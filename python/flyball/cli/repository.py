@@ -6,19 +6,85 @@ Must not know how a configuration is read.
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from flyball.cli.option import option
 from flyball.cli.output import console
 from flyball.documents.log import log
+from flyball.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from flyball.triton.report import ModelReport, RepositoryReport
 
-ModelRepository = Annotated[Path | None, option("Serve a model repository in Triton's layout instead.", metavar="DIR")]
+ModelRepository = Annotated[
+    list[Path] | None,
+    option("Serve a model repository in Triton's layout instead; may be repeated.", metavar="DIR"),
+]
+_PANEL = "Model repositories"
+ControlMode = Annotated[
+    str | None,
+    option(
+        "As in Triton: none loads every model at start, poll also follows changes, explicit loads those of --load-model "
+        "and those that clients load. By default none.",
+        panel=_PANEL,
+        metavar="none|poll|explicit",
+    ),
+]
+LoadModel = Annotated[
+    list[str] | None,
+    option(
+        "With --model-control-mode explicit: a model to load at start, or * for all; may be repeated.",
+        panel=_PANEL,
+        metavar="NAME",
+    ),
+]
+PollSeconds = Annotated[
+    float | None,
+    option(
+        "With --model-control-mode poll: seconds between two looks at the repositories; by default 15.",
+        panel=_PANEL,
+        metavar="SECONDS",
+    ),
+]
+_MODES = ("none", "poll", "explicit")
+_POLL_S = 15.0
+_POLL_S_MIN, _POLL_S_MAX = 0.1, 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """How the models of repositories are loaded."""
+
+    load: tuple[str, ...] | None = None
+    """The models to load at start if clients load the others; None loads all."""
+    poll_s: float | None = None
+    """Seconds between two looks at the repositories."""
+
+
+def control_of(
+    repositories: list[Path] | None, mode: str | None, load: list[str] | None, poll_s: float | None
+) -> Control | None:
+    """What the flags say; None without a repository."""
+    given = {"--model-control-mode": mode, "--load-model": load, "--repository-poll-secs": poll_s}
+    if not repositories:
+        for flag, value in given.items():
+            if value:
+                raise UsageError(f"{flag} needs --model-repository", next_step="flyball serve --model-repository DIR")
+        return None
+    if mode not in {None, *_MODES}:
+        raise UsageError(f"--model-control-mode: '{mode}' is not one of {', '.join(_MODES)}")
+    for flag, wanted in {"--load-model": "explicit", "--repository-poll-secs": "poll"}.items():
+        if given[flag] and mode != wanted:
+            raise UsageError(f"{flag} needs --model-control-mode {wanted}")
+    if poll_s is not None and not _POLL_S_MIN <= poll_s <= _POLL_S_MAX:
+        raise UsageError(f"--repository-poll-secs: {poll_s:g} is not between {_POLL_S_MIN:g} and {_POLL_S_MAX:g} seconds")
+    if mode == "poll":
+        return Control(poll_s=poll_s or _POLL_S)
+    return Control(tuple(load or ())) if mode == "explicit" else Control()
 
 
 def show(report: RepositoryReport, *, stderr: bool = False) -> None:

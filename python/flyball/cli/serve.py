@@ -12,6 +12,7 @@ import os
 import shlex
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,13 +23,15 @@ from flyball.cli.follow import AdminListen, PublisherKey, RegistryHome, State, f
 from flyball.cli.listen_options import SERVER_OPTIONS, flag_of
 from flyball.cli.model_sources import source_of
 from flyball.cli.option import argument, option, with_options
-from flyball.cli.repository import ModelRepository
+from flyball.cli.repository import ControlMode, LoadModel, ModelRepository, PollSeconds, control_of
 from flyball.cli.signals import Signals
 from flyball.cli.terms import TERMS_OPTIONS, terms_of
 from flyball.documents.log import log
 from flyball.errors import FlyballError, ModelRefusedError, ServerFaultError, SnapshotRefusedError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from flyball.cli.model_sources import Source
     from flyball.decision_log.retention.background import Schedule
     from flyball.documents.config.server import ServerConfig
@@ -46,6 +49,9 @@ def serve(
     models: Annotated[list[str] | None, argument("ONNX files, each PATH or NAME=PATH.", metavar="MODEL...")] = None,
     snapshot: Annotated[Path | None, option("Serve a snapshot instead: its index file. SIGHUP reloads it.")] = None,
     model_repository: ModelRepository = None,
+    model_control_mode: ControlMode = None,
+    load_model: LoadModel = None,
+    repository_poll_secs: PollSeconds = None,
     decision: Annotated[
         list[Path] | None, option("A decision in YAML; may be repeated. SIGHUP reloads it.", metavar="FILE")
     ] = None,
@@ -63,12 +69,17 @@ def serve(
     given = {key: str(value) if isinstance(value := flags.get(key), Path) else value for key in SERVER_OPTIONS}
     # Files named on the command line are meant to be served, signed or not.
     given |= {"lanes": lanes, "unsigned": given["unsigned"] or (None if snapshot or registry else "allow")}
+    control = control_of(model_repository, model_control_mode, load_model, repository_poll_secs)
+    if control is not None and control.load is not None:
+        given["allow_model_control"] = True
+    elif control is not None and control.poll_s is not None and given["allow_model_control"]:
+        raise UsageError("--allow-model-control and --model-control-mode poll exclude each other: a poll would undo loads")
     where = (registry, given["environment"], publisher_key, state, flags.get("trust_root"))
     follower = follower_of(*where, admin_listen=admin_listen)
     settings = _settings(config, given | (follower.settings if follower else {}))
     terms = terms_of("serve", flags)
     schedule = schedule_of(settings.journal_folder, compact_every, keep)
-    source = source_of(models, snapshot, model_repository, terms, decision, follower)
+    source = source_of(models, snapshot, model_repository, terms, decision, follower, control)
     bundle = source.read()
     signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     from flyball.native.server import Server
@@ -151,16 +162,20 @@ def _refuse_if_not_served(server: Server, inspections: dict[str, tuple[str, str]
 
 def _until_signalled(server: Server, source: Source, schedule: Schedule | None, signals: Signals) -> None:
     """Handle signals: SIGHUP reloads the snapshot or the repository, SIGTERM and SIGINT drain."""
+    looked = time.monotonic()
     while True:
-        received = signals.next(_POLL_S)
+        received = signals.next(min(_POLL_S, source.poll_s or _POLL_S))
         if schedule is not None:
             schedule.tick()
+        if source.changed is not None and time.monotonic() - looked >= source.poll_s:
+            _reload(server, source.changed)
+            looked = time.monotonic()
         if received is None:
             if server.wait(0):
                 raise ServerFaultError("the server stopped unexpectedly; see its log on stderr", code="server_stopped")
         elif received == signal.SIGHUP:
             if source.can_change:
-                _reload(server, source)
+                _reload(server, source.read)
             elif source.follower is not None:
                 source.follower.wake()
         else:
@@ -172,10 +187,12 @@ def _until_signalled(server: Server, source: Source, schedule: Schedule | None, 
             return
 
 
-def _reload(server: Server, source: Source) -> None:
-    """Apply the source again; a refused snapshot is logged and changes nothing."""
+def _reload(server: Server, read: Callable[[], Bundle | None]) -> None:
+    """Apply what is read, if anything; what cannot be read or is refused is logged and changes nothing."""
     try:
-        server.apply(source.read().to_bytes())
+        bundle = read()
+        if bundle is not None:
+            server.apply(bundle.to_bytes())
     except (FlyballError, OSError) as error:
         log("ERROR", "snapshot refused", reason=str(error))
 

@@ -68,15 +68,15 @@ def _packed_decisions(
 
 
 def _packed(
-    models: list[str] | None, repository: Path | None, out: Path, generation: int, terms: Terms | None
+    models: list[str] | None, repositories: list[Path] | None, out: Path, generation: int, terms: Terms | None
 ) -> tuple[Bundle, RepositoryReport | None]:
     from flyball.documents.snapshot import pack_models
 
-    if repository is None:
+    if not repositories:
         return pack_models(models or [], out, generation=generation, terms=terms), None
     from flyball.triton.compile import read_repository, refuse_if_none_is_served
 
-    found = read_repository(repository, terms)
+    found = read_repository(repositories, terms)
     refuse_if_none_is_served(found.report)
     packed = pack_models(found.sources, out, generation=generation, read=found.files.__getitem__)
     return packed, found.report

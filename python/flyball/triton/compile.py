@@ -6,14 +6,15 @@ deployment.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from flyball.documents.names import is_name
 from flyball.documents.snapshot import ModelSource, Terms
-from flyball.errors import ModelRefusedError
+from flyball.errors import ModelRefusedError, UsageError
 from flyball.native.model_documents import ModelFiles
-from flyball.native.models import model_files
+from flyball.native.models import model_files, prove
 from flyball.triton import batching, mapping, tensors, versions
 from flyball.triton.config import Config, empty, read_config
 from flyball.triton.layout import ModelFolder, model_file, model_folder, scan
@@ -30,30 +31,40 @@ class Repository:
     """Every model file that was read, so that the compiler need not read it again."""
 
 
-def read_repository(repository: Path, flags: Terms | None = None) -> Repository:
-    """Read a repository in Triton's layout. `flags` override a model's configuration."""
-    return _read(repository, scan(repository), flags)
+def read_repository(repositories: Sequence[Path], flags: Terms | None = None) -> Repository:
+    """Read repositories in Triton's layout. `flags` override a model's configuration."""
+    folders = scan(repositories)
+    refuse_if_empty(folders, repositories)
+    return read_models(repositories, folders, flags)
 
 
-def read_model(repository: Path, name: str, flags: Terms | None = None) -> Repository:
-    """Read one model of a repository; its folder must exist."""
-    return _read(repository, [repository / name], flags)
+def refuse_if_empty(folders: dict[str, list[Path]], repositories: Sequence[Path]) -> None:
+    """Raise if there is no folder of a model."""
+    if not folders:
+        raise UsageError(
+            f"--model-repository: {named(repositories)} has no model", next_step="put models in  DIR/NAME/1/model.onnx"
+        )
 
 
 def refuse_if_none_is_served(report: RepositoryReport) -> None:
     """Raise with every model's reason if there is nothing to serve."""
     if not report.served:
-        reasons = "; ".join(f"{model.name}: {model.refusal}" for model in report.refused)
+        reasons = "\n".join(f"  {model.name}: {model.refusal}" for model in report.refused)
         next_step = f"see the mapping:  flyball inspect --model-repository {report.repository}"
-        raise ModelRefusedError(f"{report.repository} has no model to serve: {reasons}", next_step=next_step)
+        raise ModelRefusedError(f"{report.repository} has no model to serve:\n{reasons}", next_step=next_step)
 
 
-def _read(repository: Path, folders: list[Path], flags: Terms | None) -> Repository:
+def read_models(repositories: Sequence[Path], folders: dict[str, list[Path]], flags: Terms | None) -> Repository:
+    """Read some models, each by its folders: one that several repositories have is refused, as in Triton."""
     sources: list[ModelSource] = []
     reports: list[ModelReport] = []
     files: dict[Path, ModelFiles] = {}
-    for path in folders:
+    for name, (path, *others) in folders.items():
         notes = Notes()
+        if others:
+            where = ", ".join(str(folder) for folder in (path, *others))
+            reports.append(ModelReport(name, refusal=f"model appears in two or more repositories: {where}; keep one"))
+            continue
         try:
             source = _source(model_folder(path), flags, notes, files)
         except ModelRefusedError as error:
@@ -64,7 +75,29 @@ def _read(repository: Path, folders: list[Path], flags: Terms | None) -> Reposit
         else:
             sources.append(source)
             reports.append(ModelReport(path.name, (*source.older, source.version), notes=tuple(notes)))
-    return Repository(sources, RepositoryReport(str(repository), tuple(reports)), files)
+    return Repository(sources, RepositoryReport(named(repositories), tuple(reports)), files)
+
+
+def proved(found: Repository, begin: Callable[[int, str], None]) -> RepositoryReport:
+    """The report after each model was loaded once, as a server does it: ONNX Runtime may refuse what its file promises."""
+    refusals = {}
+    for number, source in enumerate(found.sources):
+        begin(number, source.name)
+        for version, path in source.files.items():
+            try:
+                prove(path, 1)
+            except ModelRefusedError as error:
+                refusals[source.name] = f"version {version}: {error.message.removeprefix(f'{path}: ')}"
+    models = (
+        replace(model, refusal=refusals[model.name], versions=()) if model.name in refusals else model
+        for model in found.report.models
+    )
+    return replace(found.report, models=tuple(models))
+
+
+def named(repositories: Sequence[Path]) -> str:
+    """The repositories in one text, for messages."""
+    return ", ".join(str(repository) for repository in repositories)
 
 
 def _source(folder: ModelFolder, flags: Terms | None, notes: Notes, files: dict[Path, ModelFiles]) -> ModelSource:

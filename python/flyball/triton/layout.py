@@ -5,7 +5,9 @@ Finds folders and reads small files; must not know what a configuration means.
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,18 +46,31 @@ class ModelFolder:
         return [line.removesuffix("\r") for line in lines]
 
 
-def scan(repository: Path) -> list[Path]:
-    """The folders of a repository's models, by name. Files and hidden folders are ignored."""
-    if not repository.is_dir():
-        raise UsageError(
-            f"--model-repository: {repository} is not a folder", next_step="name a folder with one folder per model"
-        )
-    folders = sorted(path for path in repository.iterdir() if path.is_dir() and not path.name.startswith("."))
-    if not folders:
-        raise UsageError(f"--model-repository: {repository} has no model", next_step="put models in  DIR/NAME/1/model.onnx")
+def scan(repositories: Sequence[Path]) -> dict[str, list[Path]]:
+    """The folders of the repositories' models, by name. Files and hidden folders are ignored."""
+    folders: dict[str, list[Path]] = {}
+    for repository in repositories:
+        if not repository.is_dir():
+            raise UsageError(
+                f"--model-repository: {repository} is not a folder", next_step="name a folder with one folder per model"
+            )
+        for path in repository.iterdir():
+            if path.is_dir() and not path.name.startswith("."):
+                folders.setdefault(path.name, []).append(path)
     if len(folders) > _MODELS_MAX:
-        raise UsageError(f"--model-repository: {repository} has {len(folders)} models; at most {_MODELS_MAX} are allowed")
-    return folders
+        raise UsageError(f"--model-repository: there are {len(folders)} models; at most {_MODELS_MAX} are allowed")
+    return dict(sorted(folders.items()))
+
+
+def stamp(folders: Sequence[Path]) -> tuple[tuple[str, int, int, int], ...]:
+    """Changes whenever a file of these folders does: their paths, sizes, times and inodes. Reads no file."""
+    found = []
+    for folder in folders:
+        for path in sorted(folder.rglob("*")):
+            with contextlib.suppress(FileNotFoundError):  # it was just removed
+                state = path.stat()
+                found.append((str(path), state.st_size, state.st_mtime_ns, state.st_ino))
+    return tuple(found)
 
 
 def model_folder(path: Path) -> ModelFolder:

@@ -1,63 +1,115 @@
-"""A served model repository: read at start, and rescanned on request, whole or one model.
+"""Served model repositories: read at start, and again on request or when they change, whole or one model.
 
 A model that can no longer be served keeps its last good state, like a snapshot's deployment. Must not know servers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 
-from flyball.documents.names import is_name
 from flyball.documents.snapshot import Bundle, Terms, compile_models
 from flyball.documents.snapshot.models import FORMAT
 from flyball.documents.snapshot.store import canonical, digest_of
-from flyball.errors import ModelRefusedError
-from flyball.triton.compile import Repository, read_model, read_repository, refuse_if_none_is_served
+from flyball.errors import ModelRefusedError, UsageError
+from flyball.triton.compile import Repository, named, read_models, refuse_if_empty, refuse_if_none_is_served
+from flyball.triton.layout import scan, stamp
 from flyball.triton.report import RepositoryReport
+
+ALL = "*"
+"""In `load`: every model."""
 
 
 class LiveRepository:
-    """The repository at `path`; `flags` override its configurations."""
+    """The repositories at `paths`; `flags` override their configurations.
 
-    def __init__(self, path: Path, flags: Terms | None = None) -> None:
-        self._path = path
+    `load` names the models to serve at start, and clients load others. Without it every model is served, and a start
+    without any is refused; `may_be_empty` allows that too, for repositories that are polled.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        flags: Terms | None = None,
+        *,
+        load: Sequence[str] = (ALL,),
+        may_be_empty: bool = False,
+    ) -> None:
+        self._paths = paths
         self._flags = flags
+        self._load = set(load)
+        self._may_be_empty = may_be_empty
         self._generation = 0
         self._documents: dict[str, bytes] = {}
+        self._refusals: dict[str, str] = {}
+        self._stamps: dict[str, object] = {}
         self._lock = Lock()  # clients' loads run on a server thread, SIGHUP on the main one
 
     def read(self) -> tuple[Bundle, RepositoryReport]:
-        """Read every model; raises if none can be served. Removed folders are dropped."""
+        """Read every model that should serve; raises if none can. Removed folders are dropped."""
         with self._lock:
-            found = read_repository(self._path, self._flags)
-            refused = {model.name for model in found.report.refused}
-            kept = {name: document for name, document in self._documents.items() if name in refused}
-            documents = kept | _documents(found)
-            if not documents:
+            folders = scan(self._paths)
+            if missing := sorted(self._load - {ALL, *folders}):
+                raise UsageError(
+                    f"--load-model: {named(self._paths)} has no model '{missing[0]}'",
+                    next_step=f"it has {', '.join(folders) or 'none'}",
+                )
+            self._stamps = _stamps(folders)
+            found = self._read(folders, folders)
+            if not (self._documents or self._may_be_empty):
+                refuse_if_empty(folders, self._paths)
                 refuse_if_none_is_served(found.report)
-            self._documents = documents
+            return self._bundle(), found.report
+
+    def changed(self) -> tuple[Bundle, RepositoryReport] | None:
+        """Read the models whose files changed since they were last read; None if there are none."""
+        with self._lock:
+            folders = scan(self._paths)
+            before, self._stamps = self._stamps, _stamps(folders)
+            if self._stamps == before:
+                return None
+            changed = {name: paths for name, paths in folders.items() if self._stamps[name] != before.get(name)}
+            found = self._read(folders, changed)
             return self._bundle(), found.report
 
     def rescan(self, name: str, out: Path) -> Path | None:
         """Read one model again, write the snapshot to `out` with all others unchanged, and return its index.
 
-        None if the repository has no such model. Raises with the reason if it cannot be served.
+        None if the repositories have no such model. Raises with the reason if it cannot be served.
         """
-        if not is_name(name) or not (self._path / name).is_dir():
-            return None
         with self._lock:
-            found = read_model(self._path, name, self._flags)
+            folders = scan(self._paths)
+            if name not in folders:
+                return None
+            self._load.add(name)
+            found = self._read(folders, {name: folders[name]})
             for refused in found.report.refused:
                 raise ModelRefusedError(f"{name}: {refused.refusal}")
-            self._documents |= _documents(found)
             return self._bundle().write(out)
+
+    def _read(self, folders: dict[str, list[Path]], among: dict[str, list[Path]]) -> Repository:
+        """Read those `among` the folders that should serve; all others stay as they were."""
+        chosen = {name: paths for name, paths in among.items() if ALL in self._load or name in self._load}
+        found = read_models(self._paths, chosen, self._flags)
+        documents = _documents(found)
+        kept = {name: document for name, document in self._documents.items() if name in folders}
+        refusals = {model.name: model.refusal or "" for model in found.report.refused}
+        before = {name: self._refusals.get(name, "") for name in folders if name not in chosen}
+        self._documents = kept | documents
+        self._refusals = {name: reason for name, reason in (before | refusals).items() if name not in self._documents}
+        return found
 
     def _bundle(self) -> Bundle:
         self._generation += 1
         entries = [{"name": name, "digest": digest_of(document)} for name, document in sorted(self._documents.items())]
-        index = canonical({"format": FORMAT, "generation": self._generation, "deployments": entries})
-        return Bundle(index, tuple(document for _, document in sorted(self._documents.items())))
+        unavailable = [{"name": name, "reason": reason} for name, reason in sorted(self._refusals.items())]
+        parts = {"format": FORMAT, "generation": self._generation, "deployments": entries, "unavailable": unavailable}
+        return Bundle(canonical(parts), tuple(document for _, document in sorted(self._documents.items())))
+
+
+def _stamps(folders: dict[str, list[Path]]) -> dict[str, object]:
+    return {name: stamp(paths) for name, paths in folders.items()}
 
 
 def _documents(found: Repository) -> dict[str, bytes]:

@@ -49,7 +49,7 @@ def shapes_of(config: Config, files: ModelFiles, notes: Notes) -> dict[str, Clie
                 shape = _compare_one(tensor, by_name[tensor.name], path, batched, notes)
                 shapes |= {} if shape is None else {tensor.name: shape}
             else:
-                notes.unmapped(path, f"the model has no such {role}; it has {_listed(list(by_name))}")
+                raise ModelRefusedError(f"{path}: the model has no such {role}; it has {_listed(list(by_name))}")
         left_out = [name for name in by_name if name not in {tensor.name for tensor in stated}]
         if left_out:
             more = "clients must send" if role == "input" else "clients that request no output also get"
@@ -100,6 +100,8 @@ def _compare_one(stated: Any, declared: DeclaredTensor, path: str, batched: bool
             f"{path}: reshape {_shown(inside)} must have as many elements and free axes (-1) as dims {_shown(dims)}"
         )
     rows = [-1] if batched else []
+    if not (reshaped or rows or declared.shape):
+        return _scalar(dims, path, notes)
     shape = ClientShape(client=rows + dims, model=rows + inside)
     if declared.shape is not None and not _fits(shape.model, declared.shape):
         before = " after the batch axis" if batched else ""
@@ -112,6 +114,16 @@ def _compare_one(stated: Any, declared: DeclaredTensor, path: str, batched: bool
     else:
         notes.mapped(f"{path} dims", f"clients use {_shown(shape.client)}; the model allows {_shown(declared.shape)}")
     return shape
+
+
+def _scalar(dims: list[int], path: str, notes: Notes) -> ClientShape | None:
+    """Triton's configurations cannot say that a tensor has no axes: they give it axes of one element."""
+    if set(dims) == {1}:
+        notes.mapped(f"{path} dims", f"clients use {_shown(dims)}; the model has a scalar")
+        return ClientShape(client=dims, model=[])
+    if path.startswith("input"):
+        raise ModelRefusedError(f"{path}: dims {_shown(dims)} must have one element: the model takes a scalar")
+    return None
 
 
 def _content(shape: Sequence[int]) -> tuple[int, int]:

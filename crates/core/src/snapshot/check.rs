@@ -6,7 +6,8 @@
 use super::{
     BATCH_ROWS_MAX, CONCURRENCY_MAX, DEPLOYMENTS_MAX, FORMAT, GENERATION_MAX, IN_FLIGHT_MAX,
     LABEL_CHARACTERS_MAX, LABELLED_OUTPUTS_MAX, LABELS_MAX, Limits, RANK_MAX, RUN_MS_MIN, SHAPES_MAX,
-    SHARE_MAX, SnapshotFault, TIME_MS_MAX, VERSIONS_MAX, WINDOW_MS_MAX,
+    SHARE_MAX, SnapshotFault, TIME_MS_MAX, UNAVAILABLE_NAME_MAX, UNAVAILABLE_REASON_MAX, VERSIONS_MAX,
+    WINDOW_MS_MAX,
 };
 use crate::Digest;
 use serde_json::{Map, Value};
@@ -18,7 +19,7 @@ mod signed;
 pub(super) fn index(document: &Value) -> Vec<SnapshotFault> {
     let mut check = Check::default();
     let required = ["format", "generation", "deployments"];
-    if let Some(root) = check.object("", document, &required, &["registry", "environment"]) {
+    if let Some(root) = check.object("", document, &required, &["registry", "environment", "unavailable"]) {
         check.format(root);
         check.origin(root);
         check.integer("generation", root.get("generation"), 1..=GENERATION_MAX);
@@ -30,6 +31,7 @@ pub(super) fn index(document: &Value) -> Vec<SnapshotFault> {
             check.name(&path, entry, &mut seen);
             check.digest(&format!("{path}.digest"), entry.get("digest"));
         }
+        check.unavailable(root, &mut seen);
     }
     check.faults
 }
@@ -162,11 +164,22 @@ impl Check {
     }
 
     fn name<'v>(&mut self, path: &str, map: &'v Map<String, Value>, seen: &mut HashSet<&'v str>) {
-        let path = join(path, "name");
-        if let Some(name) = self.string(&path, map.get("name"), NAME_ALLOWED, is_valid_name)
+        self.own_name(&join(path, "name"), map.get("name"), NAME_ALLOWED, is_valid_name, seen);
+    }
+
+    /// Reports a name that is not sound, or is already in `seen`.
+    fn own_name<'v>(
+        &mut self,
+        path: &str,
+        value: Option<&'v Value>,
+        allowed: &str,
+        sound: impl Fn(&str) -> bool,
+        seen: &mut HashSet<&'v str>,
+    ) {
+        if let Some(name) = self.string(path, value, allowed, sound)
             && !seen.insert(name)
         {
-            self.fault(&path, map.get("name"), "a name of its own: this one is taken");
+            self.fault(path, value, "a name of its own: this one is taken");
         }
     }
 
@@ -260,6 +273,20 @@ impl Check {
         {
             let allowed = format!("at most limits.batch_rows_max, which is {rows_max}");
             self.fault("batch.size", batch.get("size"), allowed);
+        }
+    }
+
+    fn unavailable<'v>(&mut self, root: &'v Map<String, Value>, seen: &mut HashSet<&'v str>) {
+        let models = self.list("unavailable", root.get("unavailable"), 0..=DEPLOYMENTS_MAX);
+        let name_allowed = format!("a text of 1 to {UNAVAILABLE_NAME_MAX} characters");
+        let reason_allowed = format!("a text of 0 to {UNAVAILABLE_REASON_MAX} characters");
+        for (place, model) in models.iter().enumerate() {
+            let path = format!("unavailable[{place}]");
+            let Some(model) = self.object(&path, model, &["name", "reason"], &[]) else { continue };
+            let sound = |text: &str| (1..=UNAVAILABLE_NAME_MAX).contains(&text.chars().count());
+            self.own_name(&format!("{path}.name"), model.get("name"), &name_allowed, sound, seen);
+            let sound = |text: &str| text.chars().count() <= UNAVAILABLE_REASON_MAX;
+            self.string(&format!("{path}.reason"), model.get("reason"), &reason_allowed, sound);
         }
     }
 

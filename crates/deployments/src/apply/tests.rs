@@ -72,7 +72,7 @@ fn what_is_warm_serves_again_and_what_is_not_named_is_gone_before_anything_is_lo
     let (loading, published) = (Cell::new(None), Cell::new(false));
     let look = || {
         // Called before each deployment and each version: also while `big` is being loaded.
-        if loader.plane.routes.load().not_ready("big").is_some() {
+        if loader.plane.routes.load().absence("big").is_some() {
             loading.set(Some((serving("fraud"), serving("retired"))));
             let applied = loader.applied();
             published.set(

@@ -202,7 +202,10 @@ fn a_deadline_shorter_than_a_run_is_refused_with_what_a_run_takes() {
     let (lane, model) = (lane(), Made { first: Duration::from_millis(5), ..Made::usual() }.model());
     let fault = admit(&lane, &model, ask(Some(lane.now().after(Duration::from_millis(4))))).unwrap_err();
     assert_eq!(fault.kind, FaultKind::DeadlineUnreachable);
-    assert_eq!(fault.text, "the deadline is in 4.0 ms, but a run of model 'm' takes 5.0 ms; allow more time");
+    assert_eq!(
+        fault.text,
+        "Deadline Exceeded: it is in 4.0 ms, but a run of model 'm' takes 5.0 ms; allow more time"
+    );
 }
 
 #[test]

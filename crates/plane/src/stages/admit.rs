@@ -12,6 +12,7 @@ use crate::row_buffers::{Progress, RowState};
 use crate::stages::record::fault;
 use crate::walk::Walk;
 use crate::{Lane, Model, Plane};
+use flyball_core::triton_texts::DEADLINE;
 use flyball_core::{Fault, FaultKind, Nanos, Priority, Sink, Stage};
 use flyball_decision::{Durability, Remedies, Remedy, WhenUnavailable};
 use std::sync::Arc;
@@ -60,7 +61,7 @@ where
 pub(crate) fn check<S: Sink>(lane: &Lane<S>, model: &Model<S::Model>, demand: Demand) -> Result<(), Fault> {
     let now = lane.now();
     if demand.deadline.is_some_and(|deadline| deadline <= now) {
-        let text = "the deadline passed before the request was read";
+        let text = format!("{DEADLINE}: it passed before the request was read");
         return Err(Fault::new(FaultKind::DeadlinePassed, Stage::Admit, text));
     }
     if lane.plane.pressure.is_on() {
@@ -103,7 +104,7 @@ fn within<M>(model: &Model<M>, demand: Demand, wait: Duration, now: Nanos) -> Re
     if let Some(left) = left.filter(|left| run > *left) {
         let (left, name, run) = (seconds(left), &model.name, seconds(run));
         let text =
-            format!("the deadline is in {left}, but a run of model '{name}' takes {run}; allow more time");
+            format!("{DEADLINE}: it is in {left}, but a run of model '{name}' takes {run}; allow more time");
         return Err(Fault::new(FaultKind::DeadlineUnreachable, Stage::Admit, text));
     }
     let usable = left.map(|left| (left * USED_MAX.0 / USED_MAX.1).saturating_sub(run));

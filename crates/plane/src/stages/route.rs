@@ -71,10 +71,18 @@ fn look_up<'r, M>(
 ) -> Result<&'r Arc<Deployment<M>>, Fault> {
     let fault = |kind, text: String| Err(Fault::new(kind, Stage::Route, text));
     let seen = access.sees(name);
-    match (routes.get(name).filter(|_| seen), routes.not_ready(name).filter(|_| seen)) {
+    match (routes.get(name).filter(|_| seen), routes.absence(name).filter(|_| seen)) {
         (Some(deployment), _) => Ok(deployment),
-        (None, Some(reason)) => {
-            fault(FaultKind::ModelNotReady, format!("{}: {reason}", (words.not_ready)(name)))
+        (None, Some(absence)) if absence.reason.is_empty() => {
+            let (kind, unknown) = words.unknown;
+            fault(
+                kind,
+                format!("{}; it is not loaded: POST /v2/repository/models/{name}/load", unknown(name)),
+            )
+        }
+        (None, Some(absence)) => {
+            let not_ready = (words.not_ready)(name);
+            fault(FaultKind::ModelNotReady, format!("{not_ready}: {}", absence.reason))
         }
         (None, None) => {
             let (kind, unknown) = words.unknown;

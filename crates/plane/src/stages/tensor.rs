@@ -22,7 +22,7 @@ pub(crate) fn tensor<M>(
     let (name, signature, batched) = (&*model.name, model.client_signature(), model.batching.on());
     let mut given = std::mem::take(&mut request.inputs);
     if let Some(body) = request.whole.take() {
-        given.push(raw_input(body, &signature.inputs, batched)?);
+        given.push(raw_input(&model.name, body, &signature.inputs, batched)?);
     }
     let mut inputs = inputs(name, given, &signature.inputs, batched)?;
     if let Some(shapes) = &model.client_shapes {

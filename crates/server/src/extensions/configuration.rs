@@ -17,5 +17,6 @@ pub(crate) fn of(shared: &Shared, access: &Access, wanted: &ModelRef) -> Result<
         sessions: model.sessions(),
         inputs: model.client_signature().inputs.clone(),
         outputs: model.client_signature().outputs.clone(),
+        reshaped: model.reshaped(),
     })
 }

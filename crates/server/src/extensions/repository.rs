@@ -3,7 +3,7 @@
 use crate::control::{Action, order};
 use crate::offload::offload;
 use crate::shared::Shared;
-use flyball_core::{Access, Fault, FaultKind, Verb};
+use flyball_core::{Access, Fault, FaultKind, Verb, triton_texts};
 use flyball_plane::{Absence, exposed};
 use flyball_telemetry::ModelMeter;
 use flyball_wire::repository::{ControlRequest, Index, IndexRequest, Listed, State};
@@ -48,9 +48,8 @@ pub(crate) async fn unload(shared: &Shared, access: &Access, model: &str) -> Res
 /// Checks the right to load. A decision's models are loaded and unloaded only with its snapshot.
 fn allowed(shared: &Shared, access: &Access, model: &str) -> Result<(), Fault> {
     if !shared.config.allow_model_control {
-        return Err(Fault::not_offered(
-            "loading and unloading models is switched off; start the server with --allow-model-control",
-        ));
+        let text = format!("{}; start the server with --allow-model-control", triton_texts::NO_MODEL_CONTROL);
+        return Err(Fault::not_offered(text));
     }
     match exposed(&shared.plane.routes.load(), access, model) {
         Err(fault) if fault.kind == FaultKind::Forbidden || !access.sees(model) => return Err(fault),
@@ -67,7 +66,7 @@ fn gather(shared: &Shared, access: &Access, request: IndexRequest) -> Index {
         deployment.versions.iter().map(move |model| Listed {
             name: deployment.name.clone(),
             version: model.version.to_string(),
-            state: State::Ready,
+            state: Some(State::Ready),
             reason: String::new(),
         })
     });
@@ -82,13 +81,15 @@ fn gather(shared: &Shared, access: &Access, request: IndexRequest) -> Index {
 /// One line per former version, or one for the model.
 fn lines(name: &str, absence: &Absence<ModelMeter>) -> Vec<Listed> {
     let state = if absence.loading {
-        State::Loading
+        Some(State::Loading)
     } else if absence.leaving() {
-        State::Unloading
+        Some(State::Unloading)
+    } else if absence.reason.is_empty() {
+        None
     } else {
-        State::Unavailable
+        Some(State::Unavailable)
     };
-    let reason = if state == State::Unavailable { absence.reason.as_str() } else { "" };
+    let reason = if state == Some(State::Unavailable) { absence.reason.as_str() } else { "" };
     let line = |version: &str| Listed {
         name: name.to_owned(),
         version: version.to_owned(),

@@ -4,7 +4,7 @@ use crate::offload::offload;
 use crate::shared::Shared;
 use flyball_core::{Access, Fault, ModelRef, Nanos};
 use flyball_plane::{Model, exposed, route};
-use flyball_telemetry::ModelMeter;
+use flyball_telemetry::{ModelMeter, TritonModel};
 use flyball_wire::statistics::Statistics;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -45,6 +45,23 @@ fn gather(shared: &Shared, access: &Access, wanted: Option<&ModelRef>) -> Result
     };
     let epoch_ms = wall_clock(shared.plane.clock.now());
     Ok(Statistics(models.iter().map(|model| model.meter.statistics(&epoch_ms)).collect()))
+}
+
+/// Statistics of every version that serves, with its pending requests.
+pub(crate) fn of_every_model(shared: &Shared) -> Vec<TritonModel> {
+    let routes = shared.plane.routes.load();
+    let mut deployments: Vec<_> = routes.deployments().collect();
+    deployments.sort_by(|one, other| one.name.cmp(&other.name));
+    let epoch_ms = wall_clock(shared.plane.clock.now());
+    let mut every = Vec::new();
+    for deployment in deployments {
+        for model in &deployment.versions {
+            let default = *model.version == *deployment.route;
+            let pending = if default { deployment.in_flight() } else { 0 };
+            every.push(TritonModel { totals: model.meter.statistics(&epoch_ms), pending });
+        }
+    }
+    every
 }
 
 /// Converts walk times to dates, only when statistics are read: the wall clock may jump.

@@ -14,6 +14,7 @@ pub(crate) enum Target {
     Live,
     Ready,
     Metrics,
+    TritonMetrics,
     OpenApi,
     Models,
     Model(ModelRef),
@@ -107,7 +108,11 @@ pub(crate) fn target(path: &str) -> Option<Target> {
     let path = path.strip_suffix('/').unwrap_or(path);
     let mut segments = path.split('/');
     match segments.next()? {
-        "metrics" => segments.next().is_none().then_some(Target::Metrics),
+        "metrics" => match (segments.next(), segments.next()) {
+            (None, _) => Some(Target::Metrics),
+            (Some("triton"), None) => Some(Target::TritonMetrics),
+            _ => None,
+        },
         "openapi.json" => segments.next().is_none().then_some(Target::OpenApi),
         "v1" => match (segments.next()?, segments.next(), segments.next()) {
             ("decisions", None, None) => Some(Target::Decisions),
@@ -238,6 +243,8 @@ mod tests {
             ("/v2/health/live", Some(Target::Live)),
             ("/v2/health/ready", Some(Target::Ready)),
             ("/metrics", Some(Target::Metrics)),
+            ("/metrics/triton", Some(Target::TritonMetrics)),
+            ("/metrics/triton/x", None),
             ("/v2/models/m", Some(Target::Model(model("m", None)))),
             ("/v2/models/m/versions/3", Some(Target::Model(model("m", Some("3"))))),
             ("/v2/models/m/ready", Some(Target::ModelReady(model("m", None)))),

@@ -221,6 +221,11 @@ pub struct ModelConfigResponse {
     pub config: ::core::option::Option<ModelConfig>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ModelTensorReshape {
+    #[prost(int64, repeated, tag = "1")]
+    pub shape: ::prost::alloc::vec::Vec<i64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ModelInput {
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
@@ -228,6 +233,8 @@ pub struct ModelInput {
     pub data_type: i32,
     #[prost(int64, repeated, tag = "4")]
     pub dims: ::prost::alloc::vec::Vec<i64>,
+    #[prost(message, optional, tag = "5")]
+    pub reshape: ::core::option::Option<ModelTensorReshape>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ModelOutput {
@@ -237,6 +244,8 @@ pub struct ModelOutput {
     pub data_type: i32,
     #[prost(int64, repeated, tag = "3")]
     pub dims: ::prost::alloc::vec::Vec<i64>,
+    #[prost(message, optional, tag = "5")]
+    pub reshape: ::core::option::Option<ModelTensorReshape>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ModelVersionPolicy {

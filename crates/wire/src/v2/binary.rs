@@ -4,12 +4,12 @@
 
 use super::check::{Budget, Described};
 use bytes::{Bytes, BytesMut};
-use flyball_core::{DataType, Fault, Tensor, TensorData};
+use flyball_core::{DataType, Fault, Tensor, TensorData, triton_texts};
 
 /// Uses `bytes` as the elements of `tensor`; fixed-size elements are not copied.
-pub(super) fn read(tensor: Described, bytes: Bytes, budget: &mut Budget) -> Result<Tensor, Fault> {
+pub(super) fn read(tensor: Described, bytes: Bytes, budget: &mut Budget<'_>) -> Result<Tensor, Fault> {
     budget.take_elements(&tensor)?;
-    check_size(&tensor, bytes.len())?;
+    check_size(&tensor, bytes.len(), budget.model)?;
     if tensor.datatype == DataType::Bytes {
         let strings = read_strings(&tensor, &bytes, budget)?;
         return Ok(tensor.with(TensorData::Strings(strings)));
@@ -25,23 +25,28 @@ pub(super) fn read(tensor: Described, bytes: Bytes, budget: &mut Budget) -> Resu
 }
 
 /// Whether a tensor can have this many bytes; BYTES are checked by their elements.
-pub(super) fn check_size(tensor: &Described, bytes: usize) -> Result<(), Fault> {
+pub(super) fn check_size(tensor: &Described, bytes: usize, model: &str) -> Result<(), Fault> {
     let Some(size) = tensor.datatype.size() else { return Ok(()) };
     if tensor.elements.checked_mul(size) == Some(bytes) {
         return Ok(());
     }
-    Err(tensor.malformed(format_args!(
-        "shape {:?} of {} takes {} bytes, but there are {bytes}",
+    let wanted = tensor.elements.saturating_mul(size);
+    let mismatch = triton_texts::wrong_byte_size(model, &tensor.name, wanted, bytes);
+    Err(Fault::malformed(format!(
+        "{mismatch} bytes for shape {:?} of {}",
         tensor.shape,
-        tensor.datatype.name(),
-        tensor.elements.saturating_mul(size),
+        tensor.datatype.name()
     )))
 }
 
-fn read_strings(tensor: &Described, bytes: &[u8], budget: &mut Budget) -> Result<Vec<String>, Fault> {
+fn read_strings(tensor: &Described, bytes: &[u8], budget: &mut Budget<'_>) -> Result<Vec<String>, Fault> {
     let mut strings = Vec::with_capacity(tensor.elements.min(bytes.len() / 4));
     let mut rest = bytes;
     for place in 0..tensor.elements {
+        if rest.is_empty() {
+            let text = triton_texts::too_few_strings(budget.model, &tensor.name, tensor.elements, place);
+            return Err(Fault::malformed(text));
+        }
         let cut_short = || {
             tensor.malformed(format_args!(
                 "element {place} is cut short; each BYTES element is a u32 length and that many bytes, and shape \
@@ -58,12 +63,8 @@ fn read_strings(tensor: &Described, bytes: &[u8], budget: &mut Budget) -> Result
     if rest.is_empty() {
         Ok(strings)
     } else {
-        Err(tensor.malformed(format_args!(
-            "{} bytes are left after the {} elements that shape {:?} asks for",
-            rest.len(),
-            tensor.elements,
-            tensor.shape
-        )))
+        let text = triton_texts::too_many_strings(budget.model, &tensor.name, tensor.elements);
+        Err(Fault::malformed(format!("{text}: {} bytes are left", rest.len())))
     }
 }
 
@@ -72,7 +73,7 @@ pub(super) fn utf8(
     tensor: &Described,
     place: usize,
     bytes: &[u8],
-    budget: &mut Budget,
+    budget: &mut Budget<'_>,
 ) -> Result<String, Fault> {
     budget.take(&tensor.name, bytes.len())?;
     match std::str::from_utf8(bytes) {

@@ -5,6 +5,7 @@
 use bytestring::ByteString;
 use flyball_core::{
     DataType, Fault, FaultKind, RequestLimits, RequestedOutput, Shape, Stage, Tensor, TensorData,
+    triton_texts,
 };
 use std::collections::HashSet;
 
@@ -13,6 +14,9 @@ pub(super) const STRING_BYTES: usize = size_of::<String>();
 
 /// Maximum stored axes. The configured limit is far lower; this one only bounds the cost of a hostile shape.
 const AXES_KEPT_MAX: usize = 64;
+
+/// No allocation can be larger.
+const MEMORY_MAX: usize = isize::MAX as usize;
 
 /// A parsed shape: the number of axes, and those that are stored.
 #[derive(Debug, Default)]
@@ -62,11 +66,19 @@ impl Described {
             )));
         };
         let Some(elements) = Tensor::elements(&shape) else {
-            return Err(Fault::malformed(format!(
-                "input '{name}': shape {shape:?} cannot be; each axis must be 0 or more and their product \
-                 must fit in memory"
-            )));
+            return Err(Fault::malformed(if shape.iter().any(|&axis| axis < 0) {
+                format!("input '{name}': shape {shape:?} cannot be; each axis must be 0 or more")
+            } else {
+                triton_texts::too_many_elements(&name, &shape)
+            }));
         };
+        if elements.checked_mul(datatype.size().unwrap_or(1)).is_none_or(|bytes| bytes > MEMORY_MAX) {
+            let text = triton_texts::byte_size_overflow(&name);
+            return Err(Fault::malformed(format!(
+                "{text}: {elements} elements of {} exceed all memory",
+                datatype.name()
+            )));
+        }
         Ok(Described { name, datatype, shape, elements })
     }
 
@@ -95,18 +107,19 @@ impl Described {
     }
 }
 
-/// Bytes that the request's tensors may still use.
-pub(super) struct Budget {
+/// Bytes that the request's tensors may still use, and their model, which errors name.
+pub(super) struct Budget<'m> {
+    pub(super) model: &'m str,
     max: usize,
     left: usize,
     region_max: usize,
     region_left: usize,
 }
 
-impl Budget {
-    pub(super) fn of(limits: &RequestLimits) -> Budget {
+impl<'m> Budget<'m> {
+    pub(super) fn of(limits: &RequestLimits, model: &'m str) -> Budget<'m> {
         let (max, region_max) = (limits.tensor_bytes_max, limits.region_bytes_max);
-        Budget { max, left: max, region_max, region_left: region_max }
+        Budget { model, max, left: max, region_max, region_left: region_max }
     }
 
     /// Takes the minimum cost of the elements; the texts of strings are taken as they are parsed.
@@ -165,29 +178,36 @@ pub(super) fn check_name(what: &str, name: &str, limits: &RequestLimits) -> Resu
 /// Up to this many names are compared pairwise without memory; more go into a set.
 const NAMES_COMPARED_MAX: usize = 32;
 
-pub(super) fn check_distinct<'n>(
-    what: &str,
-    names: impl ExactSizeIterator<Item = &'n str> + Clone,
-) -> Result<(), Fault> {
-    let twice =
-        |name| Err(Fault::malformed(format!("{what} '{name}' is given twice; each name may appear once")));
+pub(super) fn check_inputs_distinct(inputs: &[Tensor]) -> Result<(), Fault> {
+    match repeated(inputs.iter().map(|input| &*input.name)) {
+        None => Ok(()),
+        Some(name) => {
+            Err(Fault::malformed(format!("input '{name}' is given twice; each name may appear once")))
+        }
+    }
+}
+
+pub(super) fn check_outputs_distinct(outputs: &[RequestedOutput]) -> Result<(), Fault> {
+    match repeated(outputs.iter().map(|output| &*output.name)) {
+        None => Ok(()),
+        Some(name) => Err(Fault::malformed(format!("{}; ask for it once", triton_texts::output_twice(name)))),
+    }
+}
+
+/// The first name that appears twice.
+fn repeated<'n>(names: impl ExactSizeIterator<Item = &'n str> + Clone) -> Option<&'n str> {
     if names.len() <= NAMES_COMPARED_MAX {
         let mut others = names.clone();
         for name in names {
             others.next();
             if others.clone().any(|other| other == name) {
-                return twice(name);
+                return Some(name);
             }
         }
-        return Ok(());
+        return None;
     }
     let mut seen = HashSet::with_capacity(names.len());
-    for name in names {
-        if !seen.insert(name) {
-            return twice(name);
-        }
-    }
-    Ok(())
+    names.into_iter().find(|name| !seen.insert(*name))
 }
 
 pub(super) fn check_tensor_count(what: &str, count: usize, limits: &RequestLimits) -> Result<(), Fault> {

@@ -10,7 +10,7 @@ use std::fmt::Display;
 pub(super) fn read(
     tensor: Described,
     contents: Option<InferTensorContents>,
-    budget: &mut Budget,
+    budget: &mut Budget<'_>,
 ) -> Result<Tensor, Fault> {
     budget.take_elements(&tensor)?;
     let contents = contents.unwrap_or_default();
@@ -96,7 +96,7 @@ fn fixed<const SIZE: usize, T: Display>(
     Ok(TensorData::Fixed(bytes.into()))
 }
 
-fn strings(tensor: &Described, list: &[bytes::Bytes], budget: &mut Budget) -> Result<TensorData, Fault> {
+fn strings(tensor: &Described, list: &[bytes::Bytes], budget: &mut Budget<'_>) -> Result<TensorData, Fault> {
     if list.len() != tensor.elements {
         return Err(tensor.wrong_count(list.len()));
     }

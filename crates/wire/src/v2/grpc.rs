@@ -2,7 +2,7 @@
 //!
 //! Raw tensors are slices of the request; responses are always raw, which every known client reads.
 
-use super::check::{Budget, Described, check_distinct, check_name};
+use super::check::{Budget, Described, check_inputs_distinct, check_name, check_outputs_distinct};
 use super::infer_request::{self, Head, InferRequestReader, given};
 use super::{binary, contents, infer_response, shared};
 use crate::regions::Regions;
@@ -98,7 +98,7 @@ fn read_inputs(
             head.raw, head.inputs
         )))
     };
-    let mut budget = Budget::of(limits);
+    let mut budget = Budget::of(limits, &head.model_name);
     let mut raw = reader.raw();
     tensors.reserve(head.inputs);
     for message in reader.inputs() {
@@ -127,7 +127,7 @@ fn read_inputs(
     if raw.next().is_some() {
         return not_one_each();
     }
-    check_distinct("input", tensors.iter().map(|tensor| &*tensor.name))?;
+    check_inputs_distinct(&tensors)?;
     Ok(tensors)
 }
 
@@ -139,6 +139,6 @@ fn read_outputs(
     for message in reader.outputs() {
         outputs.push(reader.output(message?, regions)?);
     }
-    check_distinct("output", outputs.iter().map(|output: &RequestedOutput| &*output.name))?;
+    check_outputs_distinct(&outputs)?;
     Ok(outputs)
 }

@@ -2,7 +2,9 @@
 //!
 //! Knows the request's head (model, length of the JSON part) and nothing of connections.
 
-use super::check::{Budget, Described, check_distinct, check_name, check_output};
+use super::check::{
+    Budget, Described, check_inputs_distinct, check_name, check_output, check_outputs_distinct,
+};
 use super::envelope::{Envelope, Input, Output, Parts, Text, Unread};
 use super::{binary, json, non_finite, numbers, parameters, shared};
 use crate::regions::Regions;
@@ -146,7 +148,7 @@ impl HttpDialect {
         limits: &RequestLimits,
         inputs: Vec<Tensor>,
     ) -> Result<InferRequest, Unread> {
-        let budget = Budget::of(limits);
+        let budget = Budget::of(limits, &self.model.name);
         let outputs = SmallVec::new();
         let mut tensors =
             Tensors { dialect: self, limits, text, unmasked, raw, taken: 0, budget, inputs, outputs };
@@ -203,7 +205,7 @@ struct Tensors<'d> {
     unmasked: &'d str,
     raw: Bytes,
     taken: usize,
-    budget: Budget,
+    budget: Budget<'d>,
     inputs: Vec<Tensor>,
     outputs: SmallVec<[RequestedOutput; 4]>,
 }
@@ -286,8 +288,8 @@ impl<'d> Tensors<'d> {
                 self.taken
             )));
         }
-        check_distinct("input", self.inputs.iter().map(|input| &*input.name))?;
-        check_distinct("output", self.outputs.iter().map(|output| &*output.name))?;
+        check_inputs_distinct(&self.inputs)?;
+        check_outputs_distinct(&self.outputs)?;
         Ok((self.inputs, self.outputs))
     }
 }

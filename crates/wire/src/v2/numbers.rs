@@ -6,9 +6,10 @@
 use super::check::{Budget, Described};
 use super::non_finite;
 use crate::regions::shortened;
-use flyball_core::{DataType, Fault, TensorData};
+use flyball_core::{DataType, Fault, TensorData, triton_texts};
+use smallvec::SmallVec;
 
-pub(super) fn read(tensor: &Described, text: &str, budget: &mut Budget) -> Result<TensorData, Fault> {
+pub(super) fn read(tensor: &Described, text: &str, budget: &mut Budget<'_>) -> Result<TensorData, Fault> {
     budget.take_elements(tensor)?;
     match tensor.datatype {
         DataType::Fp32 => fixed(tensor, text, |token| {
@@ -53,7 +54,7 @@ fn fixed<const SIZE: usize>(
     Ok(TensorData::Fixed(bytes.into()))
 }
 
-fn strings(tensor: &Described, text: &str, budget: &mut Budget) -> Result<TensorData, Fault> {
+fn strings(tensor: &Described, text: &str, budget: &mut Budget<'_>) -> Result<TensorData, Fault> {
     let mut strings = Vec::with_capacity(tensor.elements.min(text.len() / 3 + 1));
     walk(tensor, text, |place, token| {
         budget.take(&tensor.name, token.len())?;
@@ -113,65 +114,91 @@ pub(super) fn allowed(datatype: DataType) -> &'static str {
 
 /// Visits the elements of `text` in order.
 ///
-/// Data is either flat, or nested exactly as the shape: a nesting that merely has the right count is most
-/// often a transposed matrix, and would silently give a wrong result.
+/// Data is either flat, or nested as the shape, where lists of one more or less do not matter: any other nesting that merely
+/// has the right count is most often a transposed matrix, and would silently give a wrong result.
 fn walk<'t>(
     tensor: &Described,
     text: &'t str,
     mut element: impl FnMut(usize, &'t str) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let bytes = text.as_bytes();
-    let rank = tensor.shape.len();
     let unlike_shape = || {
         tensor.malformed(format_args!(
             "data is not nested as its shape {:?} says; nest it so, or give it flat",
             tensor.shape
         ))
     };
-    let mut counts: [i64; NESTING_MAX] = [0; NESTING_MAX];
-    let (mut depth, mut nested, mut elements, mut at) = (0_usize, false, 0_usize, 0_usize);
+    let mut levels = SmallVec::<[Level; LEVELS_USUAL]>::new();
+    let (mut depth, mut elements, mut at) = (0_usize, 0_usize, 0_usize);
     while let Some(&byte) = bytes.get(at) {
         match byte {
             b' ' | b'\t' | b'\n' | b'\r' | b',' => at += 1,
             b'[' => {
-                nested |= depth == 1 && counts[0] == 0;
-                if depth > 0 && !nested || depth >= rank.max(1) || depth + 1 >= NESTING_MAX {
-                    return Err(unlike_shape());
+                if depth == levels.len() {
+                    // An element or an end of a list came before: lists beside them would be one level deeper.
+                    if elements > 0 || levels.iter().any(|level| level.length.is_some()) {
+                        return Err(unlike_shape());
+                    }
+                    if depth == NESTING_MAX {
+                        return Err(tensor.malformed(triton_texts::nested_too_deep(NESTING_MAX)));
+                    }
+                    levels.push(Level::default());
                 }
-                if depth > 0 {
-                    counts[depth - 1] += 1;
+                if let Some(above) = depth.checked_sub(1) {
+                    levels[above].count += 1;
                 }
-                counts[depth] = 0;
+                levels[depth].count = 0;
                 depth += 1;
                 at += 1;
             }
             b']' => {
                 depth = depth.saturating_sub(1);
-                if nested && tensor.shape.get(depth) != Some(&counts[depth]) {
+                let Some(level) = levels.get_mut(depth) else { return Err(unlike_shape()) };
+                if *level.length.get_or_insert(level.count) != level.count {
                     return Err(unlike_shape());
                 }
                 at += 1;
             }
             _ => {
                 let token = token(text, at);
-                if nested && depth != rank || depth == 0 && rank != 0 {
+                if depth != levels.len() || depth == 0 && !tensor.shape.is_empty() {
                     return Err(unlike_shape());
                 }
                 if elements == tensor.elements {
                     return Err(tensor.wrong_count("more"));
                 }
                 element(elements, token)?;
-                counts[depth.saturating_sub(1)] += 1;
+                if let Some(level) = levels.last_mut() {
+                    level.count += 1;
+                }
                 elements += 1;
                 at += token.len().max(1);
             }
         }
     }
+    let wide = |length: &i64| *length != 1;
+    let lengths = levels.iter().filter_map(|level| level.length).filter(wide);
+    // There is nothing inside an empty list, whatever the axes below it.
+    let filled =
+        tensor.shape.iter().position(|&axis| axis == 0).map_or(tensor.shape.len(), |empty| empty + 1);
+    if levels.len() > 1 && !lengths.eq(tensor.shape[..filled].iter().copied().filter(wide)) {
+        return Err(unlike_shape());
+    }
     if elements == tensor.elements { Ok(()) } else { Err(tensor.wrong_count(elements)) }
 }
 
-/// Deeper than any allowed rank.
-const NESTING_MAX: usize = 65;
+/// The lists of one depth: the elements or lists of the present one, and the length that all have.
+#[derive(Default)]
+struct Level {
+    count: i64,
+    length: Option<i64>,
+}
+
+/// Kept without an allocation.
+const LEVELS_USUAL: usize = 8;
+
+/// Triton's limit. It also bounds what hostile brackets cost.
+const NESTING_MAX: usize = 100;
 
 /// The element that starts at `at`: a string up to its closing quote, anything else up to its end. For an
 /// object only the start is needed, because no datatype accepts one.

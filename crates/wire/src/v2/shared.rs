@@ -53,9 +53,9 @@ impl Shared<'_> {
 }
 
 /// Reads the tensor from a region. Its size is checked before anything is copied.
-pub(super) fn read(tensor: Described, span: &RegionSpan, budget: &mut Budget) -> Result<Tensor, Fault> {
+pub(super) fn read(tensor: Described, span: &RegionSpan, budget: &mut Budget<'_>) -> Result<Tensor, Fault> {
     let bytes = usize::try_from(span.bytes()).unwrap_or(usize::MAX);
-    binary::check_size(&tensor, bytes)?;
+    binary::check_size(&tensor, bytes, budget.model)?;
     budget.check(&tensor.name, bytes)?;
     budget.take_region(&tensor.name, bytes)?;
     let bytes = span.read().map_err(|fault| tensor.invalid(fault.text))?;

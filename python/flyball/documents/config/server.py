@@ -196,6 +196,7 @@ class ServerConfig(BaseModel):
     allow_model_control: bool = _switch("Let clients load and unload models.")
     allow_shared_memory: bool = _switch("Let clients pass tensors in shared memory of this machine.")
     strict_json: bool = _switch("Refuse NaN and Infinity in the JSON of requests and answers, which the standard lacks.")
+    strict_readiness: bool = _switch("Report the server as ready only while every model that should serve does.")
     features_folder: str | None = _path(
         "Folder that keeps feature windows across restarts; null for memory only. Not opened with `offline`."
     )

@@ -31,6 +31,13 @@ class IndexEntry(_Part):
     digest: str
 
 
+class Unavailable(_Part):
+    """A model that is listed and not served; the reason is empty if nobody has loaded it."""
+
+    name: str
+    reason: str
+
+
 class Checkpoint(_Part):
     """The end of a registry's chain of events."""
 
@@ -46,6 +53,7 @@ class Index(_Part):
     deployments: list[IndexEntry]
     registry: Checkpoint | None = None
     environment: str | None = None
+    unavailable: list[Unavailable] = []
 
 
 class ExternalFile(_Part):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def find(repository: Path, model: str | None = None) -> tuple[list[Found], RepositoryReport]:
     """Every version, oldest first, so that the newest stays the newest; and the report of each field."""
-    read = read_repository(repository)
+    read = read_repository([repository])
     refuse_if_none_is_served(read.report)
     reports = {report.name: report for report in read.report.served}
     sources = [source for source in read.sources if model in {None, source.name}]

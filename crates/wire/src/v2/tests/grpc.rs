@@ -143,7 +143,7 @@ fn a_message_that_cannot_be_meant_is_refused_with_its_reason() {
         (
             request(vec![input("FP32", &[1], None)], vec![&[0; 5]]),
             MalformedRequest,
-            "takes 4 bytes, but there are 5",
+            "input byte size mismatch for input 'x' for model 'fraud'. Expected 4, got 5 bytes",
         ),
         (request(vec![input("BOOL", &[1], None)], vec![&[3]]), InvalidInput, "a BOOL byte is 0 or 1"),
         (request(vec![input("BYTES", &[1], Some(bad_text))], vec![]), InvalidInput, "element 0 is not UTF-8"),

@@ -24,11 +24,11 @@ fn data_that_does_not_fit_its_datatype_or_shape_is_refused_by_name() {
         ("FP32", "[1]", "[1,2]", MalformedRequest, "shape [1] asks for 1 elements, but there are more"),
         ("FP32", "[2,2]", "[[1,2,3],[4]]", MalformedRequest, "not nested as its shape [2, 2] says"),
         ("FP32", "[2,3]", "[[1,2],[3,4],[5,6]]", MalformedRequest, "not nested as its shape [2, 3] says"),
-        ("FP32", "[2]", "[[1,2]]", MalformedRequest, "nest it so, or give it flat"),
+        ("FP32", "[2,2]", "[[1],[2],[3],[4]]", MalformedRequest, "nest it so, or give it flat"),
+        ("FP32", "[1,2]", "[[[1],[2]],[]]", MalformedRequest, "not nested"),
         ("FP32", "[2,1]", "[1,[2]]", MalformedRequest, "not nested"),
         ("FP32", "[2,1]", "[[1],2]", MalformedRequest, "not nested"),
         ("FP32", "[1]", "1", MalformedRequest, "not nested"),
-        ("FP32", "[]", "[[1]]", MalformedRequest, "not nested"),
         ("FP32", "[1]", "[\"1\"]", InvalidInput, "input 'x': element 0 is \"1\"; FP32 takes numbers"),
         ("FP32", "[2]", "[0,null]", InvalidInput, "element 1 is null; FP32 takes numbers"),
         ("FP32", "[1]", "[{\"a\":[1,2]}]", InvalidInput, "element 0 is {\"a\":[1; FP32"),
@@ -60,7 +60,14 @@ fn data_that_does_not_fit_its_datatype_or_shape_is_refused_by_name() {
         ("BF16", "[1]", "[1]", InvalidInput, "send it as binary tensor data (binary_data_size) or over gRPC"),
         ("fp32", "[1]", "[1]", MalformedRequest, "datatype 'fp32' is unknown; allowed: BOOL, UINT8"),
         ("FP32", "[-1]", "[1]", MalformedRequest, "shape [-1] cannot be; each axis must be 0 or more"),
-        ("FP32", "[4611686018427387904,8]", "[]", MalformedRequest, "their product must fit in memory"),
+        (
+            "FP32",
+            "[4611686018427387904,8]",
+            "[]",
+            MalformedRequest,
+            "causes total element count to exceed maximum size of",
+        ),
+        ("FP32", "[1152921504606846978,4]", "[]", MalformedRequest, "byte size overflow for input 'x'"),
         ("FP32", "[100000000]", "[]", BodyTooLarge, "tensors take more than 8388608 bytes; send fewer rows"),
         ("FP32", "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", "[1]", MalformedRequest, "17 axes; at most 16"),
         ("FP32", "\"1\"", "[1]", MalformedRequest, "expected 'shape' to be a list of whole numbers"),
@@ -100,7 +107,7 @@ fn a_request_that_is_no_v2_request_is_refused() {
         (
             format!(r#"{{"inputs":[{x}],"outputs":[{{"name":"y"}},{{"name":"y"}}]}}"#),
             MalformedRequest,
-            "output 'y' is given twice",
+            "output 'y' already exists in request; ask for it once",
         ),
         (
             format!(r#"{{"inputs":[{x}],"outputs":[{{"name":"y","parameters":{{"classification":"3"}}}}]}}"#),
@@ -138,13 +145,13 @@ fn raw_tensors_that_do_not_add_up_are_refused() {
         )
     };
     let cases: [(String, &[u8], FaultKind, &str); 11] = [
-        (raw("FP32", "[2]", 4), &[0; 4], MalformedRequest, "shape [2] of FP32 takes 8 bytes, but there are 4"),
+        (raw("FP32", "[2]", 4), &[0; 4], MalformedRequest, "Expected 8, got 4 bytes for shape [2] of FP32"),
         (raw("FP32", "[1]", 4), &[0; 3], MalformedRequest, "binary_data_size is 4, but only 3 bytes are left"),
         (raw("FP32", "[1]", 4), &[0; 5], MalformedRequest, "has 5 bytes after its JSON part, but"),
         (raw("BOOL", "[2]", 2), &[1, 2], InvalidInput, "element 1 is byte 2; a BOOL byte is 0 or 1"),
         (raw("BYTES", "[1]", 3), &[0; 3], MalformedRequest, "element 0 is cut short"),
         (raw("BYTES", "[1]", 5), &[2, 0, 0, 0, 65], MalformedRequest, "element 0 is cut short"),
-        (raw("BYTES", "[1]", 6), &[1, 0, 0, 0, 65, 66], MalformedRequest, "1 bytes are left after the 1 elements"),
+        (raw("BYTES", "[1]", 6), &[1, 0, 0, 0, 65, 66], MalformedRequest, "unexpected number of string elements 2 for inference input 'x'"),
         (raw("BYTES", "[1]", 5), &[1, 0, 0, 0, 255], InvalidInput, "element 0 is not UTF-8"),
         (raw("BYTES", "[9000000]", 0), &[], BodyTooLarge, "send fewer rows"),
         (raw("FP32", "[-4]", 16), &[0; 16], MalformedRequest, "shape [-4] cannot be"),
@@ -187,10 +194,30 @@ fn the_limit_on_bytes_holds_for_all_tensors_of_a_request_together() {
 }
 
 #[test]
-fn nesting_costs_no_stack_wherever_it_stands_and_data_may_be_as_deep_as_its_shape() {
+fn lists_of_one_more_or_less_than_in_the_shape_do_not_matter() {
+    for (shape, data) in [
+        ("[1,1]", format!("{}7{}", "[".repeat(100), "]".repeat(100))),
+        ("[]", "[[7]]".to_owned()),
+        ("[2]", "[[7,8]]".to_owned()),
+        ("[2]", "[[7],[8]]".to_owned()),
+        ("[1,2]", "[[[7]],[[8]]]".to_owned()),
+        ("[2,2]", "[[[[7,8],[9,10]]]]".to_owned()),
+        ("[2,0,3]", "[[[]],[[]]]".to_owned()),
+    ] {
+        let nested = parse_json(&input("INT16", shape, &data)).expect("it is nested like its shape");
+        let flat = parse_json(&input("INT16", shape, &format!("[{}]", data.replace(['[', ']'], " "))))
+            .or_else(|_| {
+                parse_json(&input("INT16", shape, "[]")) // without elements, only the commas of lists are left
+            });
+        assert_eq!(nested.inputs, flat.expect("flat data is accepted").inputs, "{shape} {data}");
+    }
+}
+
+#[test]
+fn nesting_costs_no_stack_wherever_it_stands() {
     let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
     let data = parse_json(&input("FP32", "[1]", &deep));
-    refused("data", data, MalformedRequest, "data is not nested as its shape [1] says");
+    refused("data", data, MalformedRequest, "JSON nesting depth exceeds maximum allowed limit (100)");
     let shape = parse_json(&input("FP32", &deep, "[1]"));
     refused("shape", shape, MalformedRequest, "does not parse");
     let timeout = parse_json(&format!(r#"{{"inputs":[],"parameters":{{"timeout":{deep}}}}}"#));
