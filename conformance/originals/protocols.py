@@ -65,11 +65,6 @@ def _limits(here: Repositories) -> None:
     _identity(here, "simple_identity", "TYPE_STRING")
 
 
-def _larger_limits(here: Repositories) -> None:
-    _limits(here)
-    (here.here / "larger.json").write_text('{"body_bytes_max": 134217728}')  # as --http-max-input-size of the suite
-
-
 def _grpc(here: Repositories) -> None:
     simple(here)
     _identity(here, "string_identity", "TYPE_STRING", rows=0)
@@ -103,7 +98,7 @@ def http(version: str) -> tuple[Step, ...]:
         Step("python_http_aio_test.py", _seven, _SHARED, environment={"TRITON_SERVER_VERSION": version}, label="aio"),
         Step("http_client_plugin_test.py", simple, _SHARED, label="plugin"),
         Step(limits, _limits, cases=tuple(f"InferSizeLimitTest.{case}" for case in rest)),
-        Step(limits, _larger_limits, f"{_ONE} --config larger.json", increased),
+        Step(limits, _limits, cases=increased, settings={"body_bytes_max": 1 << 27}),  # its --http-max-input-size
         Step("http_request_many_chunks.py", simple, f"{_ONE} --model-control-mode explicit --load-model simple"),
         Step("http_restricted_api_test.py", simple, label="restricted"),
         Step("generate_endpoint_test.py", simple, label="generate"),

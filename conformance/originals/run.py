@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from conformance.case import FAIL, PASS, Row
 from conformance.originals.repository import Repositories
-from conformance.originals.step import NAMESPACE, Step, Suite
+from conformance.originals.step import NAMESPACE, SETTINGS, Step, Suite
 from conformance.originals.suites import SUITES
 from flyball.bench.process import Process
 from flyball.errors import FlyballError
@@ -74,7 +74,9 @@ class Originals:
 
     @contextmanager
     def _serving(self, step: Step, here: Path) -> Iterator[Process]:
-        command = [str(self.flyball), "serve", *NAMESPACE.split(), *step.flags.split()]
+        settings = here / "settings.json"
+        settings.write_text(json.dumps({**SETTINGS, **step.settings}))
+        command = [str(self.flyball), "serve", "--config", str(settings), *NAMESPACE.split(), *step.flags.split()]
         before = Path.cwd()
         os.chdir(here)  # the suites name their repositories from there
         try:

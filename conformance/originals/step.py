@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 NAMESPACE = "--listen 127.0.0.1:8000 --listen 127.0.0.1:8001 --listen 127.0.0.1:8002"
 """The ports of Triton's defaults: HTTP, gRPC, metrics. Here each serves all three."""
 
+SETTINGS = {"server_name": "triton"}
+"""The server's settings that have no flag: the suites compare the server's name."""
+
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -31,6 +34,8 @@ class Step:
     """Each case has a server and a repository of its own."""
     arguments: str | None = None
     """The file is an example of the client repository, run with these arguments; it is the only case."""
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """Settings of the server for which flyball has no flag."""
     label: str = ""
     """What tells this step's cases from others of the same name: a protocol, say."""
 

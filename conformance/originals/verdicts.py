@@ -23,8 +23,9 @@ _LAST_GOOD = "a model that can no longer be served keeps its last good state"
 _UNKNOWN = "a removed model or version is unknown, not unavailable"
 _CONFIG_NAME = "`--model-config-name`: one configuration for each model"
 _OTHER_INPUT = "both inputs are wrong; Triton reports the one that its hash map has first, flyball the first of the request"
+_LOADS_OFF = "a load where loads are off: UNIMPLEMENTED, since clients retry UNAVAILABLE"
+_NO_REGION = "shared memory that does not exist: INVALID_ARGUMENT, since the request is wrong, not the server"
 _TOO_LARGE = "a body above the limit: 413 instead of 400"
-_NAME = "the server's name is flyball"
 _CHUNKS = "chunks are bounded by the body's bytes, not by their number"
 _RIGHTS = "`--http-restricted-api`: rights of callers instead, by token or certificate"
 _TRACES = "trace settings: OpenTelemetry's way is the collector's"
@@ -40,10 +41,11 @@ _DIFFERENCES: dict[tuple[str, str], str] = {
     ("http", "test_negative_dimensions"): "a negative dimension: 400 instead of 500",
     ("http", "test_load_oversized_file_parameter"): _PARTS,
     ("http", "test_chunked_infer_*over_max_chunks*"): _CHUNKS,
-    ("http", "test_get_server_metadata, aio"): _NAME,
     ("http", "test_*, restricted"): _RIGHTS,
-    ("grpc", "test_get_server_metadata, aio"): _NAME,
     ("grpc", "test_*, restricted"): _RIGHTS,
+    ("grpc", "test_load_model, aio"): _LOADS_OFF,
+    ("grpc", "test_unload_model, aio"): _LOADS_OFF,
+    ("grpc", "test_register_system_shared_memory, aio"): _NO_REGION,
     ("lifecycle", "test_dynamic_model_load_unload"): _UNKNOWN,
     ("lifecycle", "test_dynamic_version_load_unload"): _UNKNOWN,
     ("lifecycle", "test_multiple_model_repository_polling"): _LAST_GOOD,
@@ -62,6 +64,7 @@ _ELSEWHERE: dict[tuple[str, str], str] = {
     ("grpc", "test_register_cuda_shared_memory, aio"): "CUDA shared memory: models run on the CPU",
     ("grpc", "test_simple_infer, plugin"): _BACKENDS,
     ("grpc", "test_client_call, nginx"): _NGINX,
+    ("server_status", "test_infer_stats_no_model"): _BACKENDS,
     ("lifecycle", "test_model_control"): _ENSEMBLES,
     ("lifecycle", "test_multiple_model_repository_control_startup_models"): _ENSEMBLES,
     ("lifecycle", "test_model_repository_index"): _ENSEMBLES,

@@ -104,6 +104,20 @@ def rows(model: str, count: int) -> Arrays:
 
 
 @each_protocol
+def test_the_server_s_name_is_a_setting(begin: Started, protocol: Protocol) -> None:
+    with protocol.client(begin("linear", server_name="triton")) as client:
+        assert protocol.seen(client.get_server_metadata()).name == "triton"
+
+
+@each_protocol
+def test_statistics_of_an_unknown_version_are_refused_in_triton_s_words(begin: Started, protocol: Protocol) -> None:
+    with protocol.client(begin("linear")) as client:
+        text = protocol.refused("NOT_FOUND", lambda: protocol.statistics(client, "linear", "9"))
+    assert text.startswith("requested model version is not available for model 'linear'")
+    assert text.endswith("it has 1")
+
+
+@each_protocol
 def test_statistics_are_what_was_asked_and_answered(begin: Started, protocol: Protocol) -> None:
     server = begin("linear")
     before_ms = time.time_ns() // 1_000_000

@@ -26,7 +26,7 @@ instance_group [ { count: 2 kind: KIND_GPU } ]
 """
 GRID = """
 max_batch_size: 8
-input [ { name: "x" data_type: TYPE_FP32 dims: [ 2, 2 ] reshape { shape: [ 4 ] } } ]
+input [ { name: "x" data_type: TYPE_FP32 format: FORMAT_NCHW dims: [ 1, 2, 2 ] reshape { shape: [ 4 ] } } ]
 output [ { name: "y" data_type: TYPE_FP32 dims: [ 1, 2 ] reshape { shape: [ 2 ] } } ]
 """
 
@@ -89,20 +89,22 @@ def test_a_reshaped_tensor_has_the_configured_shape_for_clients(server: Server, 
     }[protocol]
     want = expected(_repository_of(server), "grid", 1)["y"].reshape(2, 1, 2)
     with client_of(server) as client:
-        assert_same(infer(client, "grid", {"x": INPUTS["x"].reshape(2, 2, 2)}), {"y": want})
+        assert_same(infer(client, "grid", {"x": INPUTS["x"].reshape(2, 1, 2, 2)}), {"y": want})
         with pytest.raises(InferenceServerException, match=r"\[2,4\]|\[2, 4\]"):
             infer(client, "grid", INPUTS)
     with triton_clients.http_client(server) as client:
         metadata, config = client.get_model_metadata("grid"), client.get_model_config("grid")
         top = triton_http.InferRequestedOutput("y", class_count=1)
-        tensor = triton_http.InferInput("x", [2, 2, 2], "FP32")
-        tensor.set_data_from_numpy(INPUTS["x"].reshape(2, 2, 2))
+        tensor = triton_http.InferInput("x", [2, 1, 2, 2], "FP32")
+        tensor.set_data_from_numpy(INPUTS["x"].reshape(2, 1, 2, 2))
         classes = client.infer("grid", [tensor], outputs=[top]).as_numpy("y")
-    assert (metadata["inputs"][0]["shape"], metadata["outputs"][0]["shape"]) == ([-1, 2, 2], [-1, 1, 2])
-    assert (config["input"][0]["dims"], config["output"][0]["dims"]) == ([2, 2], [1, 2])
+    assert (metadata["inputs"][0]["shape"], metadata["outputs"][0]["shape"]) == ([-1, 1, 2, 2], [-1, 1, 2])
+    assert (config["input"][0]["dims"], config["output"][0]["dims"]) == ([1, 2, 2], [1, 2])
+    assert config["input"][0]["format"] == "FORMAT_NCHW"
     assert (config["input"][0]["reshape"], config["output"][0]["reshape"]) == ({"shape": [4]}, {"shape": [2]})
     with triton_clients.grpc_client(server) as client:
         message = client.get_model_config("grid").config
+    assert message.input[0].format == message.input[0].FORMAT_NCHW
     assert (list(message.input[0].reshape.shape), list(message.output[0].reshape.shape)) == ([4], [2])
     assert [int(text.split(b":")[1]) for text in classes.ravel()] == list(want.reshape(2, 2).argmax(axis=1))
 

@@ -58,6 +58,7 @@ def test_defaults_are_those_of_the_native_side():
         "watch_snapshot": False,
         "allow_model_control": False,
         "allow_shared_memory": False,
+        "server_name": "flyball",
         "strict_json": False,
         "strict_readiness": False,
         "features_folder": None,

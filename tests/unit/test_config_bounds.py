@@ -162,6 +162,7 @@ OUT_OF_BOUNDS: list[dict[str, Any]] = [
     {"trust_root": ""}, {"state_folder": ""}, {"trust_policy": ""}, {"trust_policy": "trust.json"},
     {"unsigned": "maybe"}, {"unsigned": "Allow"},
     {"environment": ""}, {"environment": "a b"}, {"environment": ".a"}, {"environment": "a" * 129}, {"environment": "a\n"},
+    {"server_name": ""}, {"server_name": "a b"},
 ]  # fmt: skip
 
 

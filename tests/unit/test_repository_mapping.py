@@ -198,7 +198,6 @@ def test_tensors_as_the_model_has_them_map(text):
         ('max_batch_size: 2 input { name: "x" dims: [ -1, 4 ] }', 'input "x" dims', "[-1, 4] after the batch axis differs"),
         ('input { name: "x" optional: true }', 'input "x" optional', "every input"),
         ('input { name: "x" allow_ragged_batch: true }', 'input "x" allow_ragged_batch', "are not batched"),
-        ('input { name: "x" format: FORMAT_NCHW }', 'input "x" format', "model's declared layout"),
     ],
 )
 def test_tensors_that_are_not_the_models_are_said(text, field, words):
@@ -220,6 +219,21 @@ def test_dims_that_reshape_or_narrow_what_the_model_has_are_the_clients_shapes(t
     shapes, notes = compared(text, outputs=(DeclaredTensor(name="y", datatype="INT64", shape=[-1]),))
     assert shapes == {name: ClientShape(client=client, model=model)}
     assert said(notes) == {}
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize(("rows", "axes"), [("", []), ("max_batch_size: 2 ", [-1])])
+def test_a_format_is_the_layout_of_an_image_input(layout, rows, axes):
+    inputs = (DeclaredTensor(name="x", datatype="FP32", shape=[*axes, 3, 2, 4]),)
+    shapes, notes = compared(f'{rows}input {{ name: "x" dims: [ 3, 2, 4 ] format: FORMAT_{layout} }}', inputs=inputs)
+    assert shapes == {"x": ClientShape(client=[*axes, 3, 2, 4], model=[*axes, 3, 2, 4], layout=layout)}
+    assert said(notes) == {}
+    assert layout in mapped(notes)['input "x" format']
+
+
+def test_a_format_needs_three_axes():
+    with pytest.raises(ModelRefusedError, match=r'input "x": format FORMAT_NCHW needs dims of 3 axes, not 2'):
+        compared('input { name: "x" dims: [ -1, 4 ] format: FORMAT_NCHW }')
 
 
 @pytest.mark.parametrize("reshape", ["[ 5 ]", "[ -1, 4 ]", "[ ]"])

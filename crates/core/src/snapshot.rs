@@ -211,6 +211,16 @@ pub struct BatchWait {
 pub struct ClientShape {
     pub client: Vec<i64>,
     pub model: Vec<i64>,
+    pub layout: Option<Layout>,
+}
+
+/// The order of an image's axes. Clients read it from the model's configuration; it changes no element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Layout {
+    #[serde(rename = "NCHW")]
+    Nchw,
+    #[serde(rename = "NHWC")]
+    Nhwc,
 }
 
 /// One fault of a document: path, value (null: none, or not helpful) and allowed values.

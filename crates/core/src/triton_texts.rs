@@ -17,6 +17,11 @@ pub fn no_versions(model: &str) -> String {
     format!("Request for unknown model: '{model}' has no available versions")
 }
 
+/// `core/src/server.cc`, for statistics
+pub fn version_not_available(model: &str) -> String {
+    format!("requested model version is not available for model '{model}'")
+}
+
 /// `core/src/model_repository_manager/model_repository_manager.cc`
 pub fn no_such_folder(model: &str) -> String {
     format!("failed to load '{model}', failed to poll from model repository")

@@ -2,7 +2,7 @@
 //!
 //! Only shapes change, never elements or their order.
 
-use flyball_core::snapshot::ClientShape;
+use flyball_core::snapshot::{ClientShape, Layout};
 use flyball_core::{Fault, FaultKind, Shape, Stage, Tensor, TensorSpec, admits};
 use flyball_engine::Signature;
 use std::collections::HashMap;
@@ -65,6 +65,12 @@ impl ClientShapes {
         all
     }
 
+    /// The layouts of image inputs, by name.
+    pub fn layouts(&self) -> HashMap<String, Layout> {
+        let inputs = self.signature.inputs.iter().zip(&self.inputs);
+        inputs.filter_map(|(spec, shape)| Some((spec.name.clone(), shape.as_ref()?.layout?))).collect()
+    }
+
     /// Gives inputs, which fit the client's signature, the model's shapes.
     pub(crate) fn to_model(&self, inputs: &mut [Tensor]) {
         for (tensor, shape) in inputs.iter_mut().zip(&self.inputs) {
@@ -112,7 +118,7 @@ mod tests {
 
     fn shapes(given: &[(&str, &[i64], &[i64])]) -> HashMap<String, ClientShape> {
         let one = |&(name, client, model): &(&str, &[i64], &[i64])| {
-            (name.to_owned(), ClientShape { client: client.to_vec(), model: model.to_vec() })
+            (name.to_owned(), ClientShape { client: client.to_vec(), model: model.to_vec(), layout: None })
         };
         given.iter().map(one).collect()
     }

@@ -7,6 +7,7 @@ use crate::breaker::Breaker;
 use crate::client_shapes::ClientShapes;
 use crate::schedule::{BatchWait, ModelKey};
 use crate::service::{Conduct, Service};
+use flyball_core::snapshot::Layout;
 use flyball_core::{Digest, InferRequest, Tensor, snapshot};
 use flyball_engine::{Batching, HostedModel, LatencyTable, LoadedModel, Run, Signature, StopRun, Surveyor};
 use serde::{Serialize, Serializer};
@@ -241,6 +242,11 @@ impl<M> Model<M> {
     /// The model's own shapes of tensors that clients see in another one, by name.
     pub fn reshaped(&self) -> HashMap<String, Vec<i64>> {
         self.client_shapes.as_ref().map(ClientShapes::reshaped).unwrap_or_default()
+    }
+
+    /// The layouts of image inputs, by name.
+    pub fn layouts(&self) -> HashMap<String, Layout> {
+        self.client_shapes.as_ref().map(ClientShapes::layouts).unwrap_or_default()
     }
 
     /// The maximum number of concurrent runs.

@@ -88,6 +88,8 @@ pub struct ServerConfig {
     pub allow_model_control: bool,
     /// Whether clients may pass tensors in shared memory.
     pub allow_shared_memory: bool,
+    /// The name in the server's metadata. Some clients of Triton expect "triton".
+    pub server_name: String,
     /// Whether JSON tensors refuse NaN and Infinity.
     pub strict_json: bool,
     /// Whether the server is ready only while every model that should serve does.
@@ -158,6 +160,7 @@ impl Default for ServerConfig {
             watch_snapshot: false,
             allow_model_control: false,
             allow_shared_memory: false,
+            server_name: "flyball".to_owned(),
             strict_json: false,
             strict_readiness: false,
             features_folder: None,
@@ -242,6 +245,7 @@ impl ServerConfig {
             ("trust_policy", unpaired || empty(policy), shown(policy)),
             ("state_folder", empty(&self.state_folder), String::new()),
             ("environment", !is_valid_name(&self.environment), self.environment.clone()),
+            ("server_name", !is_valid_name(&self.server_name), self.server_name.clone()),
             ("unsigned", !["refuse", "allow"].contains(&self.unsigned.as_str()), self.unsigned.clone()),
             ("journal_kek", self.journal_kek.is_some() && kek.parse::<KekSource>().is_err(), kek),
             ("callers", empty(&self.callers), String::new()),

@@ -225,7 +225,7 @@ pub(crate) fn server_metadata(shared: &Shared) -> ServerMetadata {
     let config = &shared.config;
     let allowed =
         Allowed { model_control: config.allow_model_control, shared_memory: config.allow_shared_memory };
-    ServerMetadata::new("flyball", build_info().version, allowed)
+    ServerMetadata::new(&config.server_name, build_info().version, allowed)
 }
 
 /// A model's metadata; shared with gRPC.

@@ -4,9 +4,11 @@
 
 use crate::metadata::{PLATFORM, json};
 use crate::proto::inference as proto;
+use crate::proto::inference::model_input::Format;
 use crate::proto::inference::model_instance_group::Kind;
 use crate::proto::inference::model_version_policy::{All, PolicyChoice, Specific};
 use bytes::Bytes;
+use flyball_core::snapshot::Layout;
 use flyball_core::{DataType, TensorSpec};
 use serde::Serialize;
 use serde_json::{Map, Value, json as object};
@@ -35,6 +37,8 @@ pub struct Configuration {
     pub outputs: Vec<TensorSpec>,
     /// The model's own shapes of tensors that clients see in another one, by name.
     pub reshaped: HashMap<String, Vec<i64>>,
+    /// The layouts of image inputs, by name.
+    pub layouts: HashMap<String, Layout>,
 }
 
 #[derive(Serialize)]
@@ -57,6 +61,9 @@ struct Page<'c> {
 struct Tensor<'c> {
     name: &'c str,
     data_type: &'static str,
+    /// Of inputs alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<&'static str>,
     dims: &'c [i64],
     #[serde(skip_serializing_if = "Option::is_none")]
     reshape: Option<Reshape<'c>>,
@@ -80,8 +87,8 @@ impl Configuration {
             backend: BACKEND,
             version_policy: policy,
             max_batch_size: self.max_batch_size(),
-            input: self.inputs.iter().map(|spec| self.tensor(spec)).collect(),
-            output: self.outputs.iter().map(|spec| self.tensor(spec)).collect(),
+            input: self.inputs.iter().map(|spec| self.tensor(spec, Some(self.format(spec)))).collect(),
+            output: self.outputs.iter().map(|spec| self.tensor(spec, None)).collect(),
             instance_group: [object!({"name": self.group(), "kind": kind, "count": self.sessions})],
             dynamic_batching: batching.map(|batching| {
                 object!({
@@ -105,6 +112,7 @@ impl Configuration {
         let input = |spec: &TensorSpec| proto::ModelInput {
             name: spec.name.clone(),
             data_type: data_type(spec.datatype).into(),
+            format: self.format(spec).into(),
             dims: self.dims(spec).to_vec(),
             reshape: reshape(spec),
         };
@@ -161,10 +169,19 @@ impl Configuration {
         })
     }
 
-    fn tensor<'c>(&'c self, spec: &'c TensorSpec) -> Tensor<'c> {
+    fn format(&self, spec: &TensorSpec) -> Format {
+        match self.layouts.get(&spec.name) {
+            None => Format::None,
+            Some(Layout::Nchw) => Format::Nchw,
+            Some(Layout::Nhwc) => Format::Nhwc,
+        }
+    }
+
+    fn tensor<'c>(&'c self, spec: &'c TensorSpec, format: Option<Format>) -> Tensor<'c> {
         let data_type = data_type(spec.datatype).as_str_name();
+        let format = format.map(|format| format.as_str_name());
         let reshape = self.reshape(spec).map(|shape| Reshape { shape });
-        Tensor { name: &spec.name, data_type, dims: self.dims(spec), reshape }
+        Tensor { name: &spec.name, data_type, format, dims: self.dims(spec), reshape }
     }
 
     fn dims<'c>(&self, spec: &'c TensorSpec) -> &'c [i64] {
@@ -213,6 +230,7 @@ mod tests {
             inputs: vec![spec("x", DataType::Fp32, &[-1, 30])],
             outputs: vec![spec("label", DataType::Bytes, &[-1])],
             reshaped: HashMap::new(),
+            layouts: HashMap::new(),
         }
     }
 
@@ -225,7 +243,7 @@ mod tests {
             "backend": "onnxruntime",
             "version_policy": {"specific": {"versions": [1, 3]}},
             "max_batch_size": 64,
-            "input": [{"name": "x", "data_type": "TYPE_FP32", "dims": [30]}],
+            "input": [{"name": "x", "data_type": "TYPE_FP32", "format": "FORMAT_NONE", "dims": [30]}],
             "output": [{"name": "label", "data_type": "TYPE_STRING", "dims": []}],
             "instance_group": [{"name": "fraud_0", "kind": "KIND_CPU", "count": 2}],
             "dynamic_batching": {"preferred_batch_size": [8], "max_queue_delay_microseconds": 2000},
@@ -254,6 +272,19 @@ mod tests {
         let message = reshaped.to_message().config.unwrap();
         assert_eq!(message.input[0].reshape.as_ref().unwrap().shape, [5, 6]);
         assert_eq!(message.output[0].reshape, None);
+    }
+
+    #[test]
+    fn an_image_s_layout_is_the_format_of_its_input_in_both_forms() {
+        for (layout, name, number) in
+            [(Layout::Nhwc, "FORMAT_NHWC", Format::Nhwc), (Layout::Nchw, "FORMAT_NCHW", Format::Nchw)]
+        {
+            let layouts = HashMap::from([("x".to_owned(), layout)]);
+            let image = Configuration { layouts, ..configuration(Some(64)) };
+            let page: Value = serde_json::from_slice(&image.to_json()).unwrap();
+            assert_eq!((&page["input"][0]["format"], page["output"][0].get("format")), (&name.into(), None));
+            assert_eq!(image.to_message().config.unwrap().input[0].format(), number);
+        }
     }
 
     #[test]

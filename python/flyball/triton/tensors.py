@@ -6,7 +6,7 @@ Other differences are reported. A type or shape missing in the file is not compa
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from flyball.documents.snapshot.models import RANK_MAX, SHAPES_MAX, ClientShape
 from flyball.errors import ModelRefusedError
@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 _LABELS_OF = "label_filename"
 # Tensor flags without a counterpart, and the behaviour here.
 _FLAGS = {
-    "format": "inputs have the model's declared layout",
     "is_shape_tensor": "ONNX Runtime has no shape tensors",
     "allow_ragged_batch": "rows of different lengths are not batched",
     "optional": "a request must contain every input",
     "is_non_linear_format_io": "tensors are in the plain, linear layout",
 }
+# By the numbers of Triton's enumeration ModelInput.Format.
+_LAYOUTS: dict[int, Literal["NCHW", "NHWC"]] = {1: "NHWC", 2: "NCHW"}
+_IMAGE_AXES = 3
 
 
 def shapes_of(config: Config, files: ModelFiles, notes: Notes) -> dict[str, ClientShape]:
@@ -89,6 +91,7 @@ def _compare_one(stated: Any, declared: DeclaredTensor, path: str, batched: bool
     kind = _datatype(stated)
     if kind and declared.datatype and kind != declared.datatype:
         notes.unmapped(f"{path} data_type", f"{kind} differs from the model's {declared.datatype}")
+    layout = _layout(stated, path)
     if not stated.dims:
         return None
     reshaped = stated.HasField("reshape")
@@ -102,18 +105,30 @@ def _compare_one(stated: Any, declared: DeclaredTensor, path: str, batched: bool
     rows = [-1] if batched else []
     if not (reshaped or rows or declared.shape):
         return _scalar(dims, path, notes)
-    shape = ClientShape(client=rows + dims, model=rows + inside)
+    shape = ClientShape(client=rows + dims, model=rows + inside, layout=layout)
     if declared.shape is not None and not _fits(shape.model, declared.shape):
         before = " after the batch axis" if batched else ""
         notes.unmapped(f"{path} dims", f"{_shown(inside)}{before} differs from the model's {_shown(declared.shape)}")
         return None
     if reshaped:
         notes.mapped(f"{path} reshape", f"clients use {_shown(shape.client)}, the model {_shown(shape.model)}")
-    elif declared.shape is None or shape.client == declared.shape:
+    elif declared.shape is None:
         return None
-    else:
+    elif shape.client != declared.shape:
         notes.mapped(f"{path} dims", f"clients use {_shown(shape.client)}; the model allows {_shown(declared.shape)}")
+    elif layout is None:
+        return None
+    if layout is not None:
+        notes.mapped(f"{path} format", f"{layout}, on the model's configuration page")
     return shape
+
+
+def _layout(stated: Any, path: str) -> Literal["NCHW", "NHWC"] | None:
+    """The layout of an image input; as in Triton, it has three axes beside the rows."""
+    layout = _LAYOUTS.get(getattr(stated, "format", 0))
+    if layout is not None and len(stated.dims) != _IMAGE_AXES:
+        raise ModelRefusedError(f"{path}: format FORMAT_{layout} needs dims of {_IMAGE_AXES} axes, not {len(stated.dims)}")
+    return layout
 
 
 def _scalar(dims: list[int], path: str, notes: Notes) -> ClientShape | None:

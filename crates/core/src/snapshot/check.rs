@@ -315,7 +315,9 @@ impl Check {
         };
         for (tensor, shapes) in tensors {
             let path = join("shapes", tensor);
-            let Some(shapes) = self.object(&path, shapes, &["client", "model"], &[]) else { continue };
+            let Some(shapes) = self.object(&path, shapes, &["client", "model"], &["layout"]) else {
+                continue;
+            };
             let client = self.shape(&join(&path, "client"), shapes.get("client"));
             let model = self.shape(&join(&path, "model"), shapes.get("model"));
             if let (Some(client), Some(model)) = (client, model)
@@ -323,6 +325,10 @@ impl Check {
             {
                 let allowed = "as many elements as 'model', and as many free axes (-1)";
                 self.fault(&join(&path, "client"), shapes.get("client"), allowed);
+            }
+            let layout = shapes.get("layout").filter(|value| !value.is_null());
+            if layout.is_some_and(|value| !matches!(value.as_str(), Some("NCHW" | "NHWC"))) {
+                self.fault(&join(&path, "layout"), layout, "'NCHW' or 'NHWC'; null for none");
             }
         }
     }

@@ -122,7 +122,7 @@ pub(super) fn allowed(key: &str) -> String {
         "unix_owner" => "null, or user or user:group, names or numbers",
         "allow_anonymous" => "null, true or false",
         "trust_policy" => "a path where trust_root has one, else null",
-        "environment" => "1 to 128 of A-Z a-z 0-9 . _ -, not starting with '.'",
+        "environment" | "server_name" => "1 to 128 of A-Z a-z 0-9 . _ -, not starting with '.'",
         "unsigned" => "refuse or allow",
         "journal_kek" => "null, or file:PATH, env:NAME or command:PROGRAM ARGUMENT…",
         "log" => "error, warn, info or debug",

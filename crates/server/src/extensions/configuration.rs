@@ -18,5 +18,6 @@ pub(crate) fn of(shared: &Shared, access: &Access, wanted: &ModelRef) -> Result<
         inputs: model.client_signature().inputs.clone(),
         outputs: model.client_signature().outputs.clone(),
         reshaped: model.reshaped(),
+        layouts: model.layouts(),
     })
 }

@@ -2,7 +2,7 @@
 
 use crate::offload::offload;
 use crate::shared::Shared;
-use flyball_core::{Access, Fault, ModelRef, Nanos};
+use flyball_core::{Access, Fault, FaultKind, ModelRef, Nanos, triton_texts};
 use flyball_plane::{Model, exposed, route};
 use flyball_telemetry::{ModelMeter, TritonModel};
 use flyball_wire::statistics::Statistics;
@@ -36,7 +36,7 @@ fn gather(shared: &Shared, access: &Access, wanted: Option<&ModelRef>) -> Result
             deployments.into_iter().flat_map(|deployment| deployment.versions.iter().cloned()).collect()
         }
         Some(wanted) => {
-            let model = route(&routes, access, wanted)?;
+            let model = route(&routes, access, wanted).map_err(|fault| not_available(fault, wanted))?;
             match routes.get(&wanted.name) {
                 Some(deployment) if wanted.version.is_none() => deployment.versions.clone(),
                 _ => vec![model],
@@ -45,6 +45,15 @@ fn gather(shared: &Shared, access: &Access, wanted: Option<&ModelRef>) -> Result
     };
     let epoch_ms = wall_clock(shared.plane.clock.now());
     Ok(Statistics(models.iter().map(|model| model.meter.statistics(&epoch_ms)).collect()))
+}
+
+/// Triton has other words for an unknown version here than for an inference.
+fn not_available(mut fault: Fault, wanted: &ModelRef) -> Fault {
+    if fault.kind == FaultKind::VersionNotFound {
+        let unavailable = triton_texts::version_not_available(&wanted.name);
+        fault.text = format!("{unavailable}: {}", fault.text).into();
+    }
+    fault
 }
 
 /// Statistics of every version that serves, with its pending requests.

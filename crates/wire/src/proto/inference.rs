@@ -231,10 +231,54 @@ pub struct ModelInput {
     pub name: ::prost::alloc::string::String,
     #[prost(enumeration = "DataType", tag = "2")]
     pub data_type: i32,
+    #[prost(enumeration = "model_input::Format", tag = "3")]
+    pub format: i32,
     #[prost(int64, repeated, tag = "4")]
     pub dims: ::prost::alloc::vec::Vec<i64>,
     #[prost(message, optional, tag = "5")]
     pub reshape: ::core::option::Option<ModelTensorReshape>,
+}
+/// Nested message and enum types in `ModelInput`.
+pub mod model_input {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum Format {
+        None = 0,
+        Nhwc = 1,
+        Nchw = 2,
+    }
+    impl Format {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::None => "FORMAT_NONE",
+                Self::Nhwc => "FORMAT_NHWC",
+                Self::Nchw => "FORMAT_NCHW",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "FORMAT_NONE" => Some(Self::None),
+                "FORMAT_NHWC" => Some(Self::Nhwc),
+                "FORMAT_NCHW" => Some(Self::Nchw),
+                _ => None,
+            }
+        }
+    }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ModelOutput {

@@ -195,6 +195,12 @@ class ServerConfig(BaseModel):
     watch_snapshot: bool = _switch("Apply the snapshot again whenever its index changes on disk.")
     allow_model_control: bool = _switch("Let clients load and unload models.")
     allow_shared_memory: bool = _switch("Let clients pass tensors in shared memory of this machine.")
+    server_name: str = _setting(
+        "flyball",
+        "name",
+        "1 to 128 of `A-Z a-z 0-9 . _ -`",
+        "The name in the server's metadata. Some of Triton's clients expect `triton`.",
+    )
     strict_json: bool = _switch("Refuse NaN and Infinity in the JSON of requests and answers, which the standard lacks.")
     strict_readiness: bool = _switch("Report the server as ready only while every model that should serve does.")
     features_folder: str | None = _path(

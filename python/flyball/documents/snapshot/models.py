@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -145,10 +145,11 @@ class Candidate(_Part):
 
 
 class ClientShape(_Part):
-    """A tensor's shape for clients, and for the model; -1 is a free axis."""
+    """A tensor's shape for clients, and for the model; -1 is a free axis. `layout` is for image inputs."""
 
     client: list[int]
     model: list[int]
+    layout: Literal["NCHW", "NHWC"] | None = None
 
 
 class Deployment(Terms):
