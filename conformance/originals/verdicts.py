@@ -30,6 +30,8 @@ _CHUNKS = "chunks are bounded by the body's bytes, not by their number"
 _RIGHTS = "`--http-restricted-api`: rights of callers instead, by token or certificate"
 _TRACES = "trace settings: OpenTelemetry's way is the collector's"
 _GENERATE = "the generate extension: an ONNX model gives one answer to one request"
+_SEQUENCES = "sequences: models are stateless"
+_CUDA = "CUDA shared memory: models run on the CPU"
 _NGINX = "a test of nginx in front of the server"
 
 _DIFFERENCES: dict[tuple[str, str], str] = {
@@ -53,6 +55,7 @@ _DIFFERENCES: dict[tuple[str, str], str] = {
     ("lifecycle", "test_file_override*"): _PARTS,
     ("lifecycle", "test_model_config_overwite"): _PARTS,
     ("lifecycle", "test_*_custom_config"): _CONFIG_NAME,
+    ("examples", "simple_*_model_control"): _PARTS,
 }
 _ELSEWHERE: dict[tuple[str, str], str] = {
     ("infer", "test_ensemble_*"): _ENSEMBLES,
@@ -61,10 +64,15 @@ _ELSEWHERE: dict[tuple[str, str], str] = {
     ("http", "test_*_trace_settings, aio"): _TRACES,
     ("http", "test_client_call, nginx"): _NGINX,
     ("grpc", "test_*_trace_settings, aio"): _TRACES,
-    ("grpc", "test_register_cuda_shared_memory, aio"): "CUDA shared memory: models run on the CPU",
+    ("grpc", "test_register_cuda_shared_memory, aio"): _CUDA,
     ("grpc", "test_simple_infer, plugin"): _BACKENDS,
     ("grpc", "test_client_call, nginx"): _NGINX,
+    ("server_status", "test_basic"): _SEQUENCES,
     ("server_status", "test_infer_stats_no_model"): _BACKENDS,
+    ("server_status", "test_model_latest_infer"): _BACKENDS,
+    ("examples", "simple_*_sequence_*"): _SEQUENCES,
+    ("examples", "simple_*_cudashm_client"): _CUDA,
+    ("examples", "simple_grpc_custom_repeat"): "models that give several answers to a request: an ONNX model gives one",
     ("lifecycle", "test_model_control"): _ENSEMBLES,
     ("lifecycle", "test_multiple_model_repository_control_startup_models"): _ENSEMBLES,
     ("lifecycle", "test_model_repository_index"): _ENSEMBLES,
