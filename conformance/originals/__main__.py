@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -25,6 +26,9 @@ from conformance.originals.suites import EXAMPLES, SUITES
 from conformance.originals.verdicts import argued_in_vain, judged
 from flyball.cli.progress import progress_on
 from flyball.native.machine import build_info
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 PAGE = Path("docs/reference/conformance.md")
 RECORD = Path("bench/results/compat.json")
@@ -53,12 +57,14 @@ def main() -> int:
     if not client:
         out.print(f"not measured here    Triton's examples    TRITON_CLIENT_DIR is not set; {_HOW}")
         chosen = [name for name in chosen if name not in EXAMPLES]
-    rows = judged(_run(Path(qa).resolve(), Path(client or qa).resolve(), chosen, out))
     commit = build_info().commit
-    RECORD.parent.mkdir(parents=True, exist_ok=True)
-    record = {"commit": commit, "rows": [dataclasses.asdict(row) for row in rows]}
-    RECORD.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-    if not arguments.only:
+    suites = _recorded(commit)
+    for suite, found in _run(Path(qa).resolve(), Path(client or qa).resolve(), chosen, out):
+        suites[suite] = found
+        _record(commit, suites)
+    complete = all(name in suites for name in names)
+    rows = judged(row for name in names if complete or name in chosen for row in suites[name])
+    if complete:
         PAGE.write_text(section.replaced(PAGE.read_text(), section.section(rows, commit)))
     for row in rows:
         if row.verdict == FAIL:
@@ -70,7 +76,24 @@ def main() -> int:
     return 1 if failed or share < section.SHARE_MIN else 0
 
 
-def _run(qa: Path, client: Path, names: list[str], out: Console) -> list[Row]:
+def _recorded(commit: str) -> dict[str, list[Row]]:
+    """The suites that earlier runs of the same build have finished: `--only` adds to them."""
+    if not RECORD.is_file():
+        return {}
+    record = json.loads(RECORD.read_text())
+    if record["commit"] != commit:
+        return {}
+    return {suite: [Row(**row) for row in rows] for suite, rows in record["suites"].items()}
+
+
+def _record(commit: str, suites: Mapping[str, list[Row]]) -> None:
+    RECORD.parent.mkdir(parents=True, exist_ok=True)
+    rows = {suite: [dataclasses.asdict(row) for row in found] for suite, found in suites.items()}
+    RECORD.write_text(json.dumps({"commit": commit, "suites": rows}, indent=1, ensure_ascii=False) + "\n")
+
+
+def _run(qa: Path, client: Path, names: list[str], out: Console) -> Iterator[tuple[str, list[Row]]]:
+    """Each suite with its rows, as soon as it has ended."""
     environment = install_lock(_HERE / "requirements.lock", _ROOT / ".parts" / "triton-qa")
     if isinstance(environment, str):
         raise NotHereError(f"cannot install Triton's client: {environment}")
@@ -91,12 +114,17 @@ def _run(qa: Path, client: Path, names: list[str], out: Console) -> list[Row]:
         with child:
             assert child.stdout is not None  # noqa: S101 - asked for above
             for line in child.stdout:
-                rows.append(Row(**json.loads(line)))
-                step.update(0.5, f"{rows[-1].group}, {len(rows)} cases")
-        step.end(f"{len(rows)}")
+                row = Row(**json.loads(line))
+                if rows and rows[-1].group != row.group:
+                    yield rows[-1].group, rows
+                    rows = []
+                rows.append(row)
+                step.update(0.5, f"{row.group}, {len(rows)} cases")
+        step.end("done")
     if child.returncode:
         raise NotHereError(f"the suites could not be run (exit {child.returncode}); they need `unshare` and user namespaces")
-    return rows
+    if rows:
+        yield rows[-1].group, rows
 
 
 if __name__ == "__main__":
