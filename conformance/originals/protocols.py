@@ -33,10 +33,16 @@ def simple(here: Repositories) -> None:
 
 
 def _seven(here: Repositories) -> None:
-    """As many models as Triton's example repository has."""
+    """As many models as Triton's example repository has for the HTTP suite."""
     simple(here)
     for number in range(6):
         _identity(here, f"simple_{number}", "TYPE_STRING")
+
+
+def _eight(here: Repositories) -> None:
+    """For the gRPC suite, which adds one more."""
+    _seven(here)
+    _identity(here, "simple_6", "TYPE_STRING")
 
 
 def _http(here: Repositories) -> None:
@@ -110,7 +116,7 @@ def grpc(version: str) -> tuple[Step, ...]:
     """The gRPC suite."""
     return (
         Step("python_unit_test.py", _grpc, cases=("GrpcTest",)),
-        Step("python_grpc_aio_test.py", _seven, _SHARED, environment={"TRITON_SERVER_VERSION": version}, label="aio"),
+        Step("python_grpc_aio_test.py", _eight, _SHARED, environment={"TRITON_SERVER_VERSION": version}, label="aio"),
         Step("grpc_client_plugin_test.py", simple, label="plugin"),
         Step("python_unit_test.py", simple, cases=("RestrictedProtocolTest",), label="restricted"),
         Step("grpc_basic_auth_test.py", simple, label="nginx"),

@@ -70,6 +70,7 @@ _ELSEWHERE: dict[tuple[str, str], str] = {
     ("server_status", "test_basic"): _SEQUENCES,
     ("server_status", "test_infer_stats_no_model"): _BACKENDS,
     ("server_status", "test_model_latest_infer"): _BACKENDS,
+    ("shared_memory", "test_large_shm_register_offset, *"): "the names of PyTorch's outputs",
     ("examples", "simple_*_sequence_*"): _SEQUENCES,
     ("examples", "simple_*_cudashm_client"): _CUDA,
     ("examples", "simple_grpc_custom_repeat"): "models that give several answers to a request: an ONNX model gives one",
