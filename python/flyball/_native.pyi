@@ -180,8 +180,13 @@ def transform_columns(document: bytes, rows: bytes) -> bytes:
 class Server:
     """A running data plane. The constructor returns once every deployment was applied or refused."""
 
-    def __new__(cls, config: bytes, snapshot: bytes, on_load: Callable[[str], Path | None] | None = None) -> Server:
-        """`on_load` gives the index file of the newest snapshot that has a model, when a client wants it loaded."""
+    def __new__(
+        cls, config: bytes, snapshot: bytes, on_load: Callable[[str, str | None], Path | None] | None = None
+    ) -> Server:
+        """`on_load` gives the index file of the newest snapshot that has a model, when a client wants it loaded.
+
+        It gets the model's name, and the configuration in JSON if the client sent one.
+        """
 
     def addresses(self) -> list[str]:
         """The bound addresses: "127.0.0.1:8080", "tls://127.0.0.1:8443", "unix:/run/flyball.sock"."""

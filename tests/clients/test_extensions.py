@@ -259,7 +259,24 @@ def test_what_cannot_be_loaded_is_refused_with_its_reason(begin: Started, protoc
         text = protocol.refused("NOT_FOUND", lambda: client.unload_model("nobody"))
         assert text == "Request for unknown model: 'nobody' is not found"
         text = protocol.refused("UNIMPLEMENTED", lambda: client.load_model("linear", config="{}"))
-        assert "a load with 'config' is not offered" in text
+        assert "a load with 'config' is offered by `flyball serve --model-repository` alone" in text
+        text = protocol.refused("UNIMPLEMENTED", lambda: client.load_model("linear", files={"file:1/model.onnx": b"x"}))
+        assert "a load with 'file:1/model.onnx' is not offered" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (" ", "Model name cannot be empty. Please enter a valid name to deploy."),
+        (" .. ", "model name must not contain path traversal characters"),
+        ("a/../b", "model name must not contain path traversal characters"),
+        ("..b", "failed to load '..b', failed to poll from model repository"),
+    ],
+)
+def test_a_name_that_cannot_be_a_folder_s_is_refused(begin: Started, name: str, said: str) -> None:
+    with grpc_client(begin("linear", **ALL_ALLOWED)) as client, pytest.raises(InferenceServerException) as raised:
+        client.load_model(name)
+    assert raised.value.message() == said
 
 
 @each_protocol
@@ -267,7 +284,7 @@ def test_without_leave_models_cannot_be_loaded_and_memory_cannot_be_registered(b
     server = begin("linear")
     with protocol.client(server) as client:
         for ask in (lambda: client.load_model("linear"), lambda: client.unload_model("linear")):
-            assert "--allow-model-control" in protocol.refused("UNIMPLEMENTED", ask)
+            assert "--allow-model-control" in protocol.refused("UNAVAILABLE", ask)
         for ask in (
             lambda: client.register_system_shared_memory("r", "/k", 8),
             client.unregister_system_shared_memory,

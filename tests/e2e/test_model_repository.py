@@ -137,6 +137,34 @@ def test_a_load_takes_up_what_is_new_in_the_repository(start: Callable[..., Serv
     assert server.stop().code == 0
 
 
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_a_client_s_configuration_replaces_the_file_until_the_file_changes(
+    start: Callable[..., Server], tmp_path: Path, protocol: str
+) -> None:
+    model_repositories.add(tmp_path, "fraud", "max_batch_size: 8", versions=(1, 2))
+    flags = ["--model-control-mode", "explicit", "--load-model", "fraud", "--listen", "127.0.0.1:0"]
+    server = start(*serving.flyball(), "serve", "--model-repository", tmp_path, *flags)
+    client_of = {"http": triton_clients.http_client, "grpc": triton_clients.grpc_client}[protocol]
+
+    def rows_max() -> int:
+        with triton_clients.http_client(server) as asking:
+            return int(asking.get_model_config("fraud")["max_batch_size"])
+
+    with client_of(server) as client:
+        client.load_model("fraud", config='{"max_batch_size": 4, "version_policy": {"specific": {"versions": [1]}}}')
+        assert rows_max() == 4
+        assert not client.is_model_ready("fraud", "2")
+        with pytest.raises(InferenceServerException, match="config: not a model configuration in JSON"):
+            client.load_model("fraud", config='{"max_batch": 16}')
+        client.load_model("fraud")
+        assert rows_max() == 4
+        (tmp_path / "fraud/config.pbtxt").write_text("max_batch_size: 2")
+        client.load_model("fraud")
+        assert rows_max() == 2
+        assert client.is_model_ready("fraud", "2")
+    assert server.stop().code == 0
+
+
 def listed(client: triton_http.InferenceServerClient) -> dict[str, tuple[str | None, str]]:
     return {line["name"]: (line.get("state"), line.get("reason", "")) for line in client.get_model_repository_index()}
 

@@ -19,6 +19,12 @@ def add(
     return folder
 
 
+def customize(folder: Path, name: str, config: str) -> None:
+    """A model's configuration for `--model-config-name`."""
+    (folder / "configs").mkdir(exist_ok=True)
+    (folder / f"configs/{name}.pbtxt").write_text(config)
+
+
 def add_other(repository: Path, name: str, file: str, config: str | None = None) -> Path:
     """A model of another backend."""
     folder = repository / name

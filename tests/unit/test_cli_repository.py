@@ -82,6 +82,34 @@ def test_a_repository_beside_models_and_nothing_at_all_are_wrong_usage(run, repo
     assert run(*verb)[0] == 2
 
 
+def test_inspect_and_snapshot_use_the_custom_configuration_and_the_next_command_does_too(run, repository, tmp_path):
+    model_repositories.customize(repository / "tuned", "fast", "max_batch_size: 32")
+    given = ("--model-repository", repository, "--model-config-name", "fast")
+    code, shown, _ = run("inspect", *given)
+    assert code == 0
+    assert "limits.batch_rows_max 32" in " ".join(shown.split())
+    assert shown.endswith(f"flyball serve --model-repository {repository} --model-config-name fast\n")
+    code, _, _ = run("snapshot", *given, "--out", tmp_path / "out")
+    assert code == 0
+    assert read(tmp_path / "out/index.json").deployments()[1].limits.batch_rows_max == 32
+
+
+@pytest.mark.parametrize("verb", [["serve"], ["snapshot", "--out", "out"], ["inspect"]])
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../fast", "/fast"])
+def test_a_custom_configuration_is_named_without_folders(run, repository, verb, name):
+    code, _, errors = run(*verb, "--model-repository", repository, "--model-config-name", name)
+    assert code == 2
+    assert f"--model-config-name: '{name}' is not the name of a file in configs/" in " ".join(errors.split())
+
+
+@pytest.mark.parametrize("verb", [["serve"], ["snapshot", "--out", "out"], ["inspect"]])
+@pytest.mark.parametrize("name", ["fast", ""])
+def test_a_custom_configuration_needs_a_repository(run, verb, name):
+    code, _, errors = run(*verb, "a.onnx", "--model-config-name", name)
+    assert code == 2
+    assert "--model-config-name needs --model-repository" in errors
+
+
 def test_a_log_has_one_line_for_each_refusal_and_for_each_field_that_does_not_map(repository, capsys):
     show_or_log(read_repository([repository]).report)
     lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]

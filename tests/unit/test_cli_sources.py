@@ -3,6 +3,7 @@
 import pytest
 
 from flyball.cli.model_sources import source_of
+from flyball.cli.repository import Control
 from flyball.documents.snapshot import Slo, Terms, compile_models, read
 from flyball.errors import ModelRefusedError, UsageError
 from tests.support import model_repositories
@@ -22,7 +23,13 @@ def test_a_snapshot_is_its_own_newest(here):
     index = compile_models(["a.onnx"]).write(here / "out")
     source = source_of(None, index, None, None)
     assert names(source.read()) == ["a"]
-    assert (source.can_change, source.on_load("a")) == (True, index)
+    assert (source.can_change, source.on_load("a", None)) == (True, index)
+
+
+def test_a_snapshots_models_cannot_be_loaded_with_a_configuration(here):
+    source = source_of(None, compile_models(["a.onnx"]).write(here / "out"), None, None)
+    with pytest.raises(ModelRefusedError, match="only models of --model-repository"):
+        source.on_load("a", "{}")
 
 
 def test_flags_for_models_beside_a_snapshot_are_refused(tmp_path):
@@ -35,11 +42,26 @@ def test_a_load_reads_one_model_of_a_repository_again(tmp_path):
     source = source_of(None, None, [tmp_path], None)
     assert names(source.read()) == ["a"]
     model_repositories.add(tmp_path, "b")
-    assert names(read(source.on_load("b"))) == ["a", "b"]
-    assert source.on_load("none") is None
+    assert names(read(source.on_load("b", None))) == ["a", "b"]
+    assert source.on_load("none", None) is None
     model_repositories.add(tmp_path, "b", "name: {")
-    with pytest.raises(ModelRefusedError, match="b: cannot parse config"):
-        source.on_load("b")
+    with pytest.raises(ModelRefusedError, match=r"^cannot parse config"):
+        source.on_load("b", None)
+
+
+def test_a_client_loads_a_model_of_a_repository_with_its_own_configuration(tmp_path):
+    model_repositories.add(tmp_path, "a", "max_batch_size: 4")
+    source = source_of(None, None, [tmp_path], None)
+    source.read()
+    (deployment,) = read(source.on_load("a", '{"max_batch_size": "16"}')).deployments()
+    assert deployment.limits.batch_rows_max == 16
+
+
+def test_the_custom_configuration_of_the_flag_is_served(tmp_path):
+    folder = model_repositories.add(tmp_path, "a", "max_batch_size: 4")
+    model_repositories.customize(folder, "fast", "max_batch_size: 32")
+    (deployment,) = source_of(None, None, [tmp_path], None, control=Control(config_name="fast")).read().deployments()
+    assert deployment.limits.batch_rows_max == 32
 
 
 @pytest.mark.parametrize("given", [(None, None, None), (["a.onnx"], "index.json", None), (["a.onnx"], None, ["models"])])

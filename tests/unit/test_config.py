@@ -59,6 +59,7 @@ def test_defaults_are_those_of_the_native_side():
         "allow_model_control": False,
         "allow_shared_memory": False,
         "server_name": "flyball",
+        "triton_statuses": False,
         "strict_json": False,
         "strict_readiness": False,
         "features_folder": None,

@@ -49,6 +49,7 @@ SWITCHES = [
         "allow_model_control",
         "allow_shared_memory",
         "strict_json",
+        "triton_statuses",
         "strict_readiness",
         "offline",
     )

@@ -282,7 +282,7 @@ def test_a_rescan_takes_up_a_model_that_is_new_and_leaves_the_rest_alone_when_it
     model_repositories.add(repository, "fresh")
     assert sorted(names(read(live.rescan("fresh", out)))) == ["a", "fresh"]
     model_repositories.add(repository, "a", "name: {")
-    with pytest.raises(ModelRefusedError, match=r"a: cannot parse config\.pbtxt"):
+    with pytest.raises(ModelRefusedError, match=r"^cannot parse config\.pbtxt"):
         live.rescan("a", out)
     assert sorted(names(read(out / "index.json"))) == ["a", "fresh"]
 
@@ -330,6 +330,17 @@ def test_only_the_named_models_are_loaded_and_the_others_wait_for_a_client(tmp_p
     assert (list(names(bundle)), unavailable(bundle)) == (["a"], {"b": "", "c": ""})
     loaded = read(live.rescan("b", tmp_path / "out"))
     assert (sorted(names(loaded)), unavailable(loaded)) == (["a", "b"], {"c": ""})
+
+
+def test_the_folder_of_a_model_that_a_client_loaded_may_be_removed(tmp_path):
+    repository = tmp_path / "models"
+    for name in ("a", "b"):
+        model_repositories.add(repository, name)
+    live = LiveRepository([repository], load=["a"], may_be_empty=True)
+    live.read()
+    live.rescan("b", tmp_path / "out")
+    (repository / "b").rename(tmp_path / "b")
+    assert list(names(live.read()[0])) == ["a"]
 
 
 def test_no_model_need_be_loaded_and_one_that_is_missing_is_named(tmp_path):

@@ -55,6 +55,8 @@ pub struct InferRequest {
     /// The caller's timeout, from the request's arrival; none means no limit.
     pub timeout: Option<Duration>,
     pub priority: Priority,
+    /// Where inputs were copied from. Held until the request ends: a region in use stays registered.
+    pub input_spans: Vec<RegionSpan>,
 }
 
 /// A model's outputs, before a protocol encodes them.

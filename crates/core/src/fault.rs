@@ -96,6 +96,7 @@ fault_kinds! {
     BodyTimeout            => row("body_timeout",             408, G::DeadlineExceeded,   6, Client, Refused),
     ClientGone             => row("client_gone",              499, G::Cancelled,          5, Client, Abandoned),
     Unsupported            => row("unsupported",              415, G::Unimplemented,      3, Client, Refused),
+    ModelControlOff        => row("model_control_off",        503, G::Unavailable,        5, Client, Refused),
     NotOffered             => row("not_offered",              501, G::Unimplemented,      3, Client, Refused),
     Unauthenticated        => row("unauthenticated",          401, G::Unauthenticated,    3, Client, Refused),
     Forbidden              => row("forbidden",                403, G::PermissionDenied,   3, Client, Refused),
@@ -130,6 +131,11 @@ impl FaultKind {
 
     pub const fn http(self) -> u16 {
         self.row().http
+    }
+
+    /// The status that Triton's HTTP server answers with.
+    pub const fn triton_http(self) -> u16 {
+        if matches!(self, FaultKind::BodyTooLarge) { 400 } else { self.http() }
     }
 
     pub const fn grpc(self) -> GrpcCode {

@@ -53,11 +53,12 @@ impl DataType {
 /// The elements of a tensor.
 ///
 /// Fixed-size elements are little-endian bytes, row-major, without padding. A BOOL byte is 0 or 1: the
-/// parsers enforce it, the engine relies on it.
+/// parsers enforce it, the engine relies on it. Strings are UTF-8, unless the model only moves them: the tensor
+/// stage checks it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TensorData {
     Fixed(Bytes),
-    Strings(Vec<String>),
+    Strings(Vec<Bytes>),
 }
 
 #[derive(Clone, Debug, PartialEq)]

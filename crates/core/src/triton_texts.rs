@@ -24,8 +24,17 @@ pub fn version_not_available(model: &str) -> String {
 
 /// `core/src/model_repository_manager/model_repository_manager.cc`
 pub fn no_such_folder(model: &str) -> String {
-    format!("failed to load '{model}', failed to poll from model repository")
+    format!("{FAILED_TO_LOAD}'{model}', failed to poll from model repository")
 }
+
+/// `core/src/model_repository_manager/model_repository_manager.cc`
+pub const FAILED_TO_LOAD: &str = "failed to load ";
+
+/// `core/src/server.cc`
+pub const NO_MODEL_NAME: &str = "Model name cannot be empty. Please enter a valid name to deploy.";
+
+/// `core/src/server.cc`
+pub const UNSAFE_MODEL_NAME: &str = "model name must not contain path traversal characters";
 
 /// `core/src/model_repository_manager/model_lifecycle.cc`
 pub fn load_failed(model: &str) -> String {
@@ -105,6 +114,17 @@ pub fn too_many_elements(input: &str, shape: &[i64]) -> String {
 pub fn byte_size_overflow(input: &str) -> String {
     format!("byte size overflow for input '{input}'")
 }
+
+/// `server/src/http_server.cc`
+pub fn json_too_large(is: u64, max: usize) -> String {
+    format!(
+        "request JSON size of {is} bytes exceeds the maximum allowed input size of {max} bytes. Use --http-max-input-size to \
+         increase the limit."
+    )
+}
+
+/// `server/src/http_server.cc`, for bodies that are not JSON
+pub const EXCEEDS: &str = "exceeds the maximum allowed value";
 
 /// `server/src/http_server.cc`
 pub fn nested_too_deep(max: usize) -> String {

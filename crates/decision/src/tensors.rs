@@ -7,7 +7,7 @@ use crate::model::{Feed, InputPlan, ModelPlan};
 use crate::rows::Rows;
 use crate::scores::Scores;
 use crate::transform::{Frame, Scratch, TextPool, Transforms};
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
 use flyball_core::{DataType, Fault, FaultKind, Shape, Stage, Tensor, TensorData};
 use half::{bf16, f16};
 
@@ -64,10 +64,10 @@ impl Source<'_> {
                 let words = TextPool::new(self.transforms, self.rows, frame);
                 for place in 0..which.len() {
                     texts.extend(input.columns.iter().map(|feed| match feed {
-                        Feed::Text(column) => {
-                            words.text(frame.texts(*column)[place]).unwrap_or_default().to_owned()
-                        }
-                        Feed::Number(_) | Feed::Score(_) => String::new(),
+                        Feed::Text(column) => Bytes::copy_from_slice(
+                            words.text(frame.texts(*column)[place]).unwrap_or_default().as_bytes(),
+                        ),
+                        Feed::Number(_) | Feed::Score(_) => Bytes::new(),
                     }));
                 }
             }
@@ -135,7 +135,7 @@ impl InputPlan {
         }
         let data = match self.datatype {
             DataType::Bytes => TensorData::Strings(Vec::with_capacity(rows * self.columns.len())),
-            _ => TensorData::Fixed(bytes::Bytes::new()),
+            _ => TensorData::Fixed(Bytes::new()),
         };
         Tensor { name: self.name.clone(), datatype: self.datatype, shape, data }
     }

@@ -2,6 +2,7 @@
 
 use crate::strings;
 use bytemuck::{AnyBitPattern, NoUninit, Pod, Zeroable};
+use bytes::Bytes;
 use flyball_core::{DataType, Shape, Tensor, TensorData};
 use half::{bf16, f16};
 use ort::session::SessionInputValue;
@@ -24,7 +25,7 @@ pub(crate) struct Column {
     shape: Shape,
     lines: Vec<Line>,
     length_bytes: usize,
-    strings: Vec<String>,
+    strings: Vec<Bytes>,
 }
 
 impl Column {

@@ -3,6 +3,7 @@
 //! Small ones are copied into one buffer that is reused once its responses are gone; large ones stay in ONNX
 //! Runtime's memory.
 
+use crate::strings;
 use bytemuck::NoUninit;
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
@@ -70,8 +71,8 @@ fn data(datatype: DataType, value: DynValue, buffer: &mut BytesMut) -> ort::Resu
         DataType::Fp32 => fixed::<f32>(value, buffer)?,
         DataType::Fp64 => fixed::<f64>(value, buffer)?,
         DataType::Bytes => {
-            let (shape, strings) = value.try_extract_strings()?;
-            return Ok((shape.iter().copied().collect(), TensorData::Strings(strings)));
+            let (shape, strings) = strings::read(&value)?;
+            return Ok((shape, TensorData::Strings(strings)));
         }
     };
     Ok((shape, TensorData::Fixed(bytes)))

@@ -100,7 +100,7 @@ fn tensor(spec: &TensorSpec, seeded: &mut Seeded, spread: f64, length: i64) -> T
     let elements = Tensor::elements(&shape).unwrap_or(0);
     let data = match spec.datatype {
         DataType::Bytes => TensorData::Strings(
-            (0..elements).map(|_| char::from(b'a' + (seeded.next() % 8) as u8).into()).collect(),
+            (0..elements).map(|_| vec![b'a' + (seeded.next() % 8) as u8].into()).collect(),
         ),
         fixed => {
             let mut bytes = Vec::with_capacity(elements * fixed.size().unwrap_or(0));

@@ -11,11 +11,13 @@ mod graph;
 mod magic;
 mod refusal;
 mod tensor;
+mod texts;
 mod values;
 mod wire;
 
 use crate::Refusal;
 use crate::declared::{self, DeclaredTensor, ValueInfoProto};
+use flyball_core::DataType;
 use functions::{Expansion, FunctionId};
 use graph::GraphContext;
 use prost::Message;
@@ -99,6 +101,8 @@ pub struct ScanFacts {
     ///
     /// The model has loops, or makes tensors whose sizes are computed from these values.
     pub value_dependent: bool,
+    /// No operator reads the elements of BYTES inputs, so they may be any bytes. True without such inputs.
+    pub moves_texts: bool,
     /// The external files with weights: plain file names with the required sizes.
     pub external_data: BTreeMap<String, u64>,
 }
@@ -138,6 +142,10 @@ fn scan(bytes: &[u8], limits: &ScanLimits) -> Result<ScanFacts, ScanError> {
     let mut facts = scan.facts;
     (facts.nodes_expanded, facts.depth) = (nodes, depth);
     declare(graph, &mut facts)?;
+    let texts = facts.inputs.iter().filter(|input| input.datatype == Some(DataType::Bytes));
+    let texts: Vec<_> = texts.map(|input| &*input.name).collect();
+    // A function of the model may have the name of an operator.
+    facts.moves_texts = texts.is_empty() || (facts.functions == 0 && texts::only_moved(graph, &texts));
     Ok(facts)
 }
 

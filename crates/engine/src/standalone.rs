@@ -286,7 +286,7 @@ fn bytes(data: &TensorData) -> &[u8] {
     if let TensorData::Fixed(bytes) = data { bytes } else { &[] }
 }
 
-fn strings(data: &TensorData) -> &[String] {
+fn strings(data: &TensorData) -> &[Bytes] {
     if let TensorData::Strings(strings) = data { strings } else { &[] }
 }
 

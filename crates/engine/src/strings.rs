@@ -1,13 +1,14 @@
-//! String tensors made without C strings: an element may contain NUL, which the `ort` crate rejects.
+//! String tensors as bytes: the `ort` crate rejects elements with NUL, and those that are not UTF-8.
 
-use flyball_core::Tensor;
+use bytes::Bytes;
+use flyball_core::{Shape, Tensor};
 use ort::AsPointer;
 use ort::memory::Allocator;
-use ort::value::{DynTensor, TensorElementType};
+use ort::value::{DynTensor, DynValue, TensorElementType, ValueType};
 use std::ffi::c_char;
 
 /// A tensor with copies of the strings.
-pub(crate) fn tensor(shape: &[i64], strings: &[String]) -> ort::Result<DynTensor> {
+pub(crate) fn tensor(shape: &[i64], strings: &[Bytes]) -> ort::Result<DynTensor> {
     if Tensor::elements(shape) != Some(strings.len()) {
         return Err(ort::Error::new(format!("{} strings do not fill the shape {shape:?}", strings.len())));
     }
@@ -21,7 +22,7 @@ pub(crate) fn tensor(shape: &[i64], strings: &[String]) -> ort::Result<DynTensor
     Ok(tensor)
 }
 
-fn fill(tensor: &mut DynTensor, index: usize, string: &str) -> ort::Result<()> {
+fn fill(tensor: &mut DynTensor, index: usize, string: &[u8]) -> ort::Result<()> {
     let mut buffer: *mut c_char = std::ptr::null_mut();
     // SAFETY: the tensor is valid and exclusively borrowed, and the status goes nowhere else. ONNX Runtime
     // itself rejects a wrong index and a tensor that is not of strings.
@@ -36,4 +37,29 @@ fn fill(tensor: &mut DynTensor, index: usize, string: &str) -> ort::Result<()> {
     // it is ONNX Runtime's memory, so the two do not overlap.
     unsafe { std::ptr::copy_nonoverlapping(string.as_ptr(), buffer.cast::<u8>(), string.len()) };
     Ok(())
+}
+
+/// The shape and the elements of a tensor, which share one allocation.
+pub(crate) fn read(value: &DynValue) -> ort::Result<(Shape, Vec<Bytes>)> {
+    let shape: Shape = match value.dtype() {
+        ValueType::Tensor { shape, .. } => shape.iter().copied().collect(),
+        _ => return Err(ort::Error::new("the output is not a tensor")),
+    };
+    let count = Tensor::elements(&shape).unwrap_or(0);
+    let (mut length, mut starts) = (0, vec![0_usize; count]);
+    // SAFETY: the value is valid, and the status goes nowhere else. ONNX Runtime itself rejects a tensor that is not of
+    // strings.
+    let asked = unsafe { (ort::api().GetStringTensorDataLength)(value.ptr(), &raw mut length) };
+    // SAFETY: it is the status of the call above, used once.
+    unsafe { ort::Error::result_from_status(asked) }?;
+    let mut bytes = vec![0_u8; length];
+    // SAFETY: both buffers have the sizes that are passed with them, and ONNX Runtime rejects any others.
+    unsafe {
+        let get = ort::api().GetStringTensorContent;
+        let buffer = bytes.as_mut_ptr().cast();
+        ort::Error::result_from_status(get(value.ptr(), buffer, length, starts.as_mut_ptr(), count))?;
+    }
+    let bytes = Bytes::from(bytes);
+    let ends = starts.iter().skip(1).chain([&length]);
+    Ok((shape, starts.iter().zip(ends).map(|(&start, &end)| bytes.slice(start..end)).collect()))
 }

@@ -72,7 +72,7 @@ fn classes(output: &Tensor, count: usize, in_rows: bool, labels: &[String]) -> R
         texts.extend(highest(row, count).into_iter().map(|class| row[class].text(class, labels.get(class))));
     }
     let shape: Shape = rows.copied().into_iter().chain([i64::try_from(count).unwrap_or(i64::MAX)]).collect();
-    let data = TensorData::Strings(texts);
+    let data = TensorData::Strings(texts.into_iter().map(String::into).collect());
     Ok(Tensor { name: output.name.clone(), datatype: DataType::Bytes, shape, data })
 }
 

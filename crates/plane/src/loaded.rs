@@ -155,6 +155,8 @@ pub struct Model<M> {
     pub labels: HashMap<String, Arc<[String]>>,
     /// Whether the first axis counts rows, also where they are not batched.
     pub(crate) in_rows: bool,
+    /// Whether BYTES inputs may be any bytes; else they are UTF-8.
+    pub(crate) moves_texts: bool,
     /// None if clients use the model's own shapes.
     pub(crate) client_shapes: Option<ClientShapes>,
     pub meter: Arc<M>,
@@ -176,6 +178,8 @@ pub struct ModelParts<M> {
     /// Runs the model once one of its runs could not be stopped.
     pub hosted: Option<HostedModel>,
     pub labels: HashMap<String, Arc<[String]>>,
+    /// No operator reads the elements of BYTES inputs, so they may be any bytes.
+    pub moves_texts: bool,
     /// False if the deployment says that the model has no batch axis.
     pub may_be_rows: bool,
     pub client_shapes: Option<ClientShapes>,
@@ -201,6 +205,7 @@ impl<M> Model<M> {
             signature: loaded.signature,
             batching: loaded.batching,
             labels: parts.labels,
+            moves_texts: parts.moves_texts,
             client_shapes: parts.client_shapes,
             meter: parts.meter,
             service: Service::new(loaded.latency, Arc::clone(&conduct)),

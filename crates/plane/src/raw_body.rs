@@ -61,10 +61,7 @@ fn text(body: Bytes, shape: &Shape, spec: &TensorSpec) -> Result<TensorData, Fau
         let not_one = triton_texts::raw_text_shape(&spec.name);
         return Err(refused(format!("{not_one}, and has {:?}; send a JSON part with its shape", spec.shape)));
     }
-    let text = String::from_utf8(body.into()).map_err(|error| {
-        refused(format!("input '{}' is BYTES, but the body is not UTF-8: {}", spec.name, error.utf8_error()))
-    })?;
-    Ok(TensorData::Strings(vec![text]))
+    Ok(TensorData::Strings(vec![body]))
 }
 
 fn refused(text: String) -> Fault {
@@ -139,7 +136,6 @@ mod tests {
                 read(spec(DataType::Bytes, &[-1, 2]), true, b"a"),
                 "the model must have input shape [1], and has",
             ),
-            (read(spec(DataType::Bytes, &[1]), true, &[255]), "is not UTF-8"),
             (raw_input("m", Bytes::new(), &[], true), "but got 0 inputs in 'm'"),
             (raw_input("m", Bytes::new(), &[fp32(&[1]), fp32(&[1])], true), "but got 2 inputs in 'm'"),
         ] {

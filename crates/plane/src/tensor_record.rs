@@ -72,7 +72,7 @@ fn digest(inputs: &[Tensor]) -> Digest {
             shape.iter().for_each(|axis| part(&axis.to_le_bytes()));
             match data {
                 TensorData::Fixed(bytes) => part(bytes),
-                TensorData::Strings(strings) => strings.iter().for_each(|text| part(text.as_bytes())),
+                TensorData::Strings(strings) => strings.iter().for_each(|text| part(text)),
             }
         }
     })

@@ -27,7 +27,7 @@ impl Server {
             let bundle = Bundle::from_memory(snapshot).map_err(faulty)?;
             let server = DataPlane::start(config, &bundle, Some(host)).map_err(unstarted)?;
             if let Some(on_load) = on_load {
-                server.on_load(Box::new(move |model| newest(&on_load, model)));
+                server.on_load(Box::new(move |model, config| newest(&on_load, model, config)));
             }
             Ok(Server(server))
         })
@@ -83,10 +83,13 @@ impl Drop for Server {
     }
 }
 
-/// Asks Python for the snapshot with the model: the path of its index, or none.
-fn newest(on_load: &Py<PyAny>, model: &str) -> Result<Option<Bundle>, String> {
-    let path: PyResult<Option<PathBuf>> = Python::attach(|py| on_load.call1(py, (model,))?.extract(py));
-    match path.map_err(|error| error.to_string())? {
+/// Asks Python for the snapshot with the model: the path of its index, or none. Errors are texts without their class.
+fn newest(on_load: &Py<PyAny>, model: &str, config: Option<&str>) -> Result<Option<Bundle>, String> {
+    let path: Result<Option<PathBuf>, String> = Python::attach(|py| {
+        let found = on_load.call1(py, (model, config)).and_then(|found| found.extract(py));
+        found.map_err(|error: PyErr| error.value(py).to_string())
+    });
+    match path? {
         None => Ok(None),
         Some(path) => Bundle::from_file(&path).map(Some).map_err(|error| error.to_string()),
     }

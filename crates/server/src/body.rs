@@ -2,7 +2,7 @@
 
 use crate::ServerConfig;
 use bytes::{Bytes, BytesMut};
-use flyball_core::{Fault, FaultKind, Stage};
+use flyball_core::{Fault, FaultKind, Stage, triton_texts};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
 use std::cell::Cell;
@@ -108,7 +108,7 @@ impl BodyPart<'_> {
     async fn read_all(&self, body: &mut Incoming, bytes_max: usize, http2: bool) -> Result<Bytes, Fault> {
         let too_large = || {
             let text =
-                format!("the body is larger than {bytes_max} bytes, the server's limit (body_bytes_max)");
+                format!("the body's size {} of {bytes_max} bytes (body_bytes_max)", triton_texts::EXCEEDS);
             Fault::new(FaultKind::BodyTooLarge, Stage::Parse, text)
         };
         if body.size_hint().lower() > bytes_max as u64 {

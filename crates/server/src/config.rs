@@ -90,6 +90,8 @@ pub struct ServerConfig {
     pub allow_shared_memory: bool,
     /// The name in the server's metadata. Some clients of Triton expect "triton".
     pub server_name: String,
+    /// Whether a body above the limit is answered with 400, as Triton does, instead of 413.
+    pub triton_statuses: bool,
     /// Whether JSON tensors refuse NaN and Infinity.
     pub strict_json: bool,
     /// Whether the server is ready only while every model that should serve does.
@@ -161,6 +163,7 @@ impl Default for ServerConfig {
             allow_model_control: false,
             allow_shared_memory: false,
             server_name: "flyball".to_owned(),
+            triton_statuses: false,
             strict_json: false,
             strict_readiness: false,
             features_folder: None,

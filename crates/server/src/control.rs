@@ -33,12 +33,15 @@ const SPARE_LOOK: Duration = Duration::from_millis(100);
 
 /// Returns the newest snapshot with a model, if it is newer than the applied one.
 ///
-/// `None`: the model no longer exists.
-pub type OnLoad = Box<dyn Fn(&str) -> Result<Option<Bundle>, String> + Send + Sync>;
+/// The second argument is the configuration that the client sent. `None`: the model no longer exists.
+pub type OnLoad = Box<dyn Fn(&str, Option<&str>) -> Result<Option<Bundle>, String> + Send + Sync>;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    Load,
+    /// With the configuration that the client sent, in JSON.
+    Load {
+        config: Option<String>,
+    },
     Unload,
 }
 
@@ -102,21 +105,26 @@ impl Control {
         })
     }
 
-    fn carry_out(&self, model: &str, action: Action) -> Result<(), Fault> {
+    fn carry_out(&self, model: &str, action: &Action) -> Result<(), Fault> {
         self.at_low_priority(|applied| match action {
             // Waiting for the lock may have taken as long as another snapshot's load.
             _ if self.shared.drain.leaving() => Err(leaving()),
-            Action::Load => self.load(applied, model),
+            Action::Load { config } => self.load(applied, model, config.as_deref()),
             Action::Unload => self.unload(model),
         })
     }
 
-    fn load(&self, applied: &Bundle, model: &str) -> Result<(), Fault> {
+    fn load(&self, applied: &Bundle, model: &str, config: Option<&str>) -> Result<(), Fault> {
         let failed = |reason: &str| {
-            let text = format!("{}: {reason}", triton_texts::load_failed(model));
-            Err(Fault::new(FaultKind::ModelNotReady, Stage::Route, text))
+            let whole = reason.starts_with(triton_texts::FAILED_TO_LOAD);
+            let start = if whole { String::new() } else { format!("{}: ", triton_texts::load_failed(model)) };
+            Err(Fault::new(FaultKind::ModelNotReady, Stage::Route, format!("{start}{reason}")))
         };
-        let newest = match self.on_load.get().map(|on_load| on_load(model)) {
+        let newest = match self.on_load.get().map(|on_load| on_load(model, config)) {
+            None if config.is_some() => {
+                let text = "a load with 'config' is offered by `flyball serve --model-repository` alone; change the snapshot";
+                return Err(Fault::not_offered(text));
+            }
             None => None,
             Some(Ok(Some(bundle))) => Some(bundle),
             Some(Ok(None)) => return Err(unknown(triton_texts::no_such_folder(model))),
@@ -178,7 +186,7 @@ pub(crate) fn start(
 ) -> io::Result<JoinHandle<()>> {
     spawn("control", shared, Phase::Gone, |shared| async move {
         while let Some(order) = next(&shared.drain, &mut orders).await {
-            let carry_out = AssertUnwindSafe(|| control.carry_out(&order.model, order.action));
+            let carry_out = AssertUnwindSafe(|| control.carry_out(&order.model, &order.action));
             // A panic ends its order and no other.
             let outcome = catch_unwind(carry_out).unwrap_or_else(|_panic| {
                 let text = "the load panicked; see the server's log";
@@ -207,7 +215,7 @@ mod tests {
         let (drain, (orders, mut waiting)) = (Drain::new(), mpsc::channel(ORDERS_MAX));
         let order = || {
             let (done, outcome) = oneshot::channel();
-            let order = Order { model: "m".to_owned(), action: Action::Load, done };
+            let order = Order { model: "m".to_owned(), action: Action::Load { config: None }, done };
             orders.try_send(order).expect("there is room");
             outcome
         };

@@ -10,6 +10,7 @@ mod path;
 mod response_options;
 mod walk;
 
+use crate::ServerConfig;
 use crate::body;
 use crate::build::build_info;
 use crate::callers::{Peer, Visit};
@@ -21,7 +22,7 @@ use crate::reply::{Reply, whole};
 use crate::shared::Shared;
 use ::http::{HeaderName, HeaderValue, Method, Request, StatusCode, Version, header};
 use bytes::Bytes;
-use flyball_core::{Access, Fault, FaultKind, ModelRef, Protocol, Verb};
+use flyball_core::{Access, Fault, FaultKind, ModelRef, Protocol, Verb, triton_texts};
 use flyball_deployments::Applied;
 use flyball_plane::{exposed, ready, route};
 use flyball_telemetry::{BuildFacts, Gauges, triton_page};
@@ -292,6 +293,16 @@ fn refuse(fault: &Fault) -> Reply {
         reply.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
     reply
+}
+
+/// A body above the limit, in Triton's words for JSON; other faults unchanged. `bytes`: its size, as far as announced.
+fn json_too_large(fault: Fault, bytes: u64, config: &ServerConfig) -> Fault {
+    if fault.kind != FaultKind::BodyTooLarge {
+        return fault;
+    }
+    let most = config.body_bytes_max;
+    let text = triton_texts::json_too_large(bytes.max(most as u64 + 1), most);
+    Fault { text: format!("{text} (setting body_bytes_max)").into(), ..fault }
 }
 
 /// The same measurements under Triton's names.

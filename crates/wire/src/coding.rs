@@ -6,7 +6,7 @@ use bytes::{Buf, Bytes};
 use flate2::Compression;
 use flate2::bufread::{MultiGzDecoder, ZlibDecoder};
 use flate2::write::{GzEncoder, ZlibEncoder};
-use flyball_core::{Fault, FaultKind, Stage};
+use flyball_core::{Fault, FaultKind, Stage, triton_texts};
 use std::io::{self, BufRead, Read, Write};
 
 /// The supported codings, as headers list them.
@@ -176,7 +176,8 @@ impl Inflater {
         };
         if self.out.len() > self.bytes_max {
             let text = format!(
-                "the body takes more than {} bytes once it is inflated, the server's limit (body_bytes_max)",
+                "the inflated body's size {} of {} bytes (body_bytes_max)",
+                triton_texts::EXCEEDS,
                 self.bytes_max
             );
             return Err(Fault::new(FaultKind::BodyTooLarge, Stage::Parse, text));

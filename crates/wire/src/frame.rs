@@ -110,7 +110,7 @@ impl Frames {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if length > self.bytes_max {
             let text = format!(
-                "a message of {length} bytes is larger than {} bytes, the server's limit (body_bytes_max)",
+                "the message's size of {length} bytes exceeds the maximum allowed value of {} bytes (body_bytes_max)",
                 self.bytes_max
             );
             return Err(Fault::new(FaultKind::BodyTooLarge, Stage::Parse, text));

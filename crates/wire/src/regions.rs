@@ -12,6 +12,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use flyball_core::{Region, RegionSpan};
@@ -33,7 +34,25 @@ pub struct RegionStatus {
     pub byte_size: u64,
 }
 
-type ByName = BTreeMap<String, Arc<Region>>;
+type ByName = BTreeMap<String, Arc<Registered>>;
+
+/// A region, and whether it leaves as soon as no request uses it.
+#[derive(Debug)]
+struct Registered {
+    region: Arc<Region>,
+    leaving: AtomicBool,
+}
+
+impl Registered {
+    fn in_use(&self) -> bool {
+        // Requests clone the region, the map and its copies do not.
+        Arc::strong_count(&self.region) > 1
+    }
+
+    fn has_left(&self) -> bool {
+        self.leaving.load(Ordering::Acquire) && !self.in_use()
+    }
+}
 
 /// Every lane reads it with every request that uses a region, so readers take no lock.
 #[derive(Debug, Default)]
@@ -45,6 +64,7 @@ pub struct Regions {
 
 impl Regions {
     pub fn register(&self, name: &str, key: &str, offset: u64, byte_size: u64) -> Result<(), Fault> {
+        self.forget();
         if name.is_empty() || name.len() > REGION_NAME_BYTES_MAX {
             return Err(refused(name, &format!("a name has 1 to {REGION_NAME_BYTES_MAX} bytes")));
         }
@@ -64,35 +84,48 @@ impl Regions {
                     &format!("{REGIONS_MAX} regions are registered, which is the limit"),
                 ));
             }
-            regions.insert(name.to_owned(), Arc::new(region));
+            let leaving = AtomicBool::new(false);
+            regions.insert(name.to_owned(), Arc::new(Registered { region: Arc::new(region), leaving }));
             Ok(())
         })
     }
 
-    /// Removes one region, or all. An unknown name is not an error. Requests in flight keep their region.
+    /// Removes one region, or all. An unknown name is not an error. One that requests use leaves when they end.
     pub fn unregister(&self, name: Option<&str>) {
-        let removed = self.change(|regions| {
-            match name {
-                Some(name) => drop(regions.remove(name)),
-                None => regions.clear(),
+        for (known, registered) in self.by_name.load().iter() {
+            if name.is_none_or(|name| name == known) {
+                registered.leaving.store(true, Ordering::Release);
             }
+        }
+        self.forget();
+    }
+
+    /// Drops the regions that were unregistered and that no request uses any more.
+    fn forget(&self) {
+        if !self.by_name.load().values().any(|registered| registered.has_left()) {
+            return;
+        }
+        let forgotten = self.change(|regions| {
+            regions.retain(|_, registered| !registered.has_left());
             Ok(())
         });
-        debug_assert!(removed.is_ok(), "removing has no reason to fail");
+        debug_assert!(forgotten.is_ok(), "removing has no reason to fail");
     }
 
     /// One region, or all in name order.
     pub fn status(&self, name: Option<&str>) -> Result<Vec<RegionStatus>, Fault> {
+        self.forget();
         if let Some(name) = name {
             let region = self.find(name)?;
             return Ok(vec![status(&region)]);
         }
-        Ok(self.by_name.load().values().map(|region| status(region)).collect())
+        Ok(self.by_name.load().values().map(|registered| status(&registered.region)).collect())
     }
 
     pub fn find(&self, name: &str) -> Result<Arc<Region>, Fault> {
-        let found = self.by_name.load().get(name).map(Arc::clone);
-        found.ok_or_else(|| {
+        let regions = self.by_name.load();
+        let found = regions.get(name).filter(|registered| !registered.has_left());
+        found.map(|registered| Arc::clone(&registered.region)).ok_or_else(|| {
             let unknown = triton_texts::unknown_region(&shortened(name, 64));
             invalid(format!("{unknown}; register it first"))
         })

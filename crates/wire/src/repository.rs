@@ -83,11 +83,16 @@ impl IndexRequest {
     }
 }
 
-/// The parameter names of a load or unload request; their values have no meaning here.
+/// The parameters of a load or unload request that matter here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControlRequest {
-    pub parameters: Vec<String>,
+    /// The configuration to use instead of the model's own, in JSON.
+    pub config: Option<String>,
+    /// The name of the first parameter that contains a file.
+    pub file: Option<String>,
 }
+
+const NOT_TEXT: &str = "parameter 'config' is not a text; send the configuration as JSON text";
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -97,15 +102,30 @@ struct ControlBody {
 
 impl ControlRequest {
     pub fn from_json(body: &[u8]) -> Result<ControlRequest, Fault> {
-        let request: ControlBody = body::read(body, "a load or unload request")?;
-        Ok(ControlRequest { parameters: request.parameters.into_iter().map(|(name, _)| name).collect() })
+        let mut request: ControlBody = body::read(body, "a load or unload request")?;
+        let config = match request.parameters.remove("config") {
+            None | Some(Value::Null) => None,
+            Some(Value::String(config)) => Some(config),
+            Some(_) => return Err(Fault::malformed(NOT_TEXT)),
+        };
+        Ok(ControlRequest { config, file: first_file(request.parameters.keys()) })
     }
 
-    pub fn from_names<'n>(names: impl IntoIterator<Item = &'n String>) -> ControlRequest {
-        let mut parameters: Vec<_> = names.into_iter().cloned().collect();
-        parameters.sort();
-        ControlRequest { parameters }
+    pub fn from_message(message: proto::RepositoryModelLoadRequest) -> Result<ControlRequest, Fault> {
+        use proto::model_repository_parameter::ParameterChoice;
+        let mut parameters = message.parameters;
+        let config = match parameters.remove("config").map(|parameter| parameter.parameter_choice) {
+            None => None,
+            Some(Some(ParameterChoice::StringParam(config))) => Some(config),
+            Some(_) => return Err(Fault::malformed(NOT_TEXT)),
+        };
+        Ok(ControlRequest { config, file: first_file(parameters.keys()) })
     }
+}
+
+/// The first in alphabetical order: maps of messages have none.
+fn first_file<'n>(names: impl Iterator<Item = &'n String>) -> Option<String> {
+    names.filter(|name| name.starts_with("file:")).min().cloned()
 }
 
 #[cfg(test)]
@@ -158,11 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_a_control_request_s_parameters_are_kept() {
-        let body = br#"{"parameters": {"unload_dependents": true, "config": "{}"}}"#;
-        let names = ControlRequest::from_json(body).unwrap().parameters;
-        assert_eq!(names, ["config", "unload_dependents"]);
+    fn a_control_request_has_a_configuration_and_names_files_and_ignores_other_parameters() {
+        let body =
+            br#"{"parameters": {"unload_dependents": true, "config": "{}", "file:b": "", "file:a": ""}}"#;
+        let wanted = ControlRequest { config: Some("{}".into()), file: Some("file:a".into()) };
+        assert_eq!(ControlRequest::from_json(body).unwrap(), wanted);
         assert_eq!(ControlRequest::from_json(b"").unwrap(), ControlRequest::default());
-        assert!(ControlRequest::from_json(br#"{"parameters": []}"#).is_err());
+        for body in [br#"{"parameters": []}"#.as_slice(), br#"{"parameters": {"config": {}}}"#] {
+            assert!(ControlRequest::from_json(body).is_err());
+        }
     }
 }

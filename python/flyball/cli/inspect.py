@@ -14,7 +14,7 @@ from rich.table import Table
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import console, printed_as_json
 from flyball.cli.printable import printable
-from flyball.cli.repository import ModelRepository, show
+from flyball.cli.repository import ModelConfigName, ModelRepository, config_name_of, show
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,14 +24,16 @@ if TYPE_CHECKING:
 def inspect(
     model: Annotated[Path | None, argument("The model file.", metavar="MODEL.onnx")] = None,
     model_repository: ModelRepository = None,
+    model_config_name: ModelConfigName = None,
     rows_max: Annotated[int, option("Largest batch to probe and measure.", min=1, max=1024)] = 64,
     json: AsJson = False,
 ) -> None:
     """Show a model's signature, whether its requests can be batched, and its latency by batch size."""
+    config_name = config_name_of(model_repository, model_config_name)
     if model is not None and not model_repository:
         _inspect_model(model, rows_max, json)
     elif model is None and model_repository:
-        _inspect_repository(model_repository, json)
+        _inspect_repository(model_repository, config_name, json)
     else:
         raise UsageError(
             "give either a model or --model-repository",
@@ -61,11 +63,11 @@ def _inspect_model(model: Path, rows_max: int, json: bool) -> None:
     out.print(f"\nNext:  flyball serve {escape(str(model))}", style="dim")
 
 
-def _inspect_repository(repositories: list[Path], json: bool) -> None:
+def _inspect_repository(repositories: list[Path], config_name: str | None, json: bool) -> None:
     from flyball.cli.progress import progress_on
     from flyball.triton.compile import proved, read_repository
 
-    found = read_repository(repositories)
+    found = read_repository(repositories, config_name=config_name)
     with progress_on(console(stderr=True)) as progress:
         step = progress.begin("load", float(len(found.sources)))
         report = proved(found, lambda number, name: step.update(float(number), name))
@@ -74,6 +76,7 @@ def _inspect_repository(repositories: list[Path], json: bool) -> None:
         return
     show(report)
     flags = " ".join(f"--model-repository {repository}" for repository in repositories)
+    flags += f" --model-config-name {config_name}" if config_name else ""
     console().print(f"\nNext:  flyball serve {escape(flags)}", style="dim")
 
 

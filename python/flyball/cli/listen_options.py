@@ -40,6 +40,13 @@ SERVER_OPTIONS: dict[str, Any] = {
     "allow_anonymous": _switch(_LISTEN, "Serve unauthenticated callers, also from other machines.", "--allow-anonymous"),
     "allow_model_control": _switch(_LISTEN, "Let clients load and unload models.", "--allow-model-control"),
     "allow_shared_memory": _switch(_LISTEN, "Let clients pass tensors in shared memory.", "--allow-shared-memory"),
+    "body_bytes_max": _setting(
+        _LISTEN,
+        "Largest body of a request; by default 64 MiB.",
+        "--http-max-input-size",
+        kind=int,
+        metavar="BYTES",
+    ),
     "strict_readiness": _switch(
         _LISTEN, "Report the server as ready only while every model that should serve does.", "--strict-readiness"
     ),
@@ -71,7 +78,11 @@ SERVER_OPTIONS: dict[str, Any] = {
     ),
     "watch_snapshot": _switch(_TRUST, "Reload the snapshot whenever its index changes.", "--watch"),
 }
-_FLAGS = {"cors_origins": "--cors-origin", "watch_snapshot": "--watch"}
+_FLAGS = {
+    "body_bytes_max": "--http-max-input-size",
+    "cors_origins": "--cors-origin",
+    "watch_snapshot": "--watch",
+}
 
 
 def flag_of(path: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flyball.cli.repository import Control, log_report, show_or_log
-from flyball.errors import UsageError
+from flyball.errors import ModelRefusedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +29,11 @@ class Source:
 
     read: Callable[[], Bundle]
     can_change: bool = True
-    on_load: Callable[[str], Path | None] | None = None
-    """Returns the index of the newest snapshot with a model, for clients that load it; None if there is none."""
+    on_load: Callable[[str, str | None], Path | None] | None = None
+    """Returns the index of the newest snapshot with a model, for clients that load it; None if there is none.
+
+    Called with the model's name, and the configuration in JSON if the client sent one.
+    """
     changed: Callable[[], Bundle | None] | None = None
     """Returns what to serve if it changed since it was last read; called every `poll_s` seconds."""
     poll_s: float = 0.0
@@ -79,7 +82,12 @@ def _snapshot(snapshot: Path, terms: Terms | None) -> Source:
     _refuse_terms(terms, "--snapshot")
     from flyball.documents.snapshot import read
 
-    return Source(lambda: read(snapshot), on_load=lambda _: snapshot)
+    def on_load(_: str, config: str | None) -> Path:
+        if config is not None:
+            raise ModelRefusedError("config: only models of --model-repository can be loaded with a configuration")
+        return snapshot
+
+    return Source(lambda: read(snapshot), on_load=on_load)
 
 
 def _refuse_terms(terms: Terms | None, source: str) -> None:
@@ -95,7 +103,7 @@ def _repository(repositories: list[Path], terms: Terms | None, control: Control)
 
     load = (ALL,) if control.load is None else control.load
     may_be_empty = control.load is not None or control.poll_s is not None
-    live = LiveRepository(repositories, terms, load=load, may_be_empty=may_be_empty)
+    live = LiveRepository(repositories, terms, load=load, may_be_empty=may_be_empty, config_name=control.config_name)
 
     def read() -> Bundle:
         bundle, report = live.read()
@@ -111,7 +119,7 @@ def _repository(repositories: list[Path], terms: Terms | None, control: Control)
 
     return Source(
         read,
-        on_load=lambda name: live.rescan(name, _folder()),
+        on_load=lambda name, config: live.rescan(name, _folder(), config),
         changed=changed if control.poll_s is not None else None,
         poll_s=control.poll_s or 0.0,
     )

@@ -50,6 +50,14 @@ PollSeconds = Annotated[
         metavar="SECONDS",
     ),
 ]
+ModelConfigName = Annotated[
+    str | None,
+    option(
+        "A model with configs/NAME.pbtxt in its folder is configured by that file instead of config.pbtxt.",
+        panel=_PANEL,
+        metavar="NAME",
+    ),
+]
 _MODES = ("none", "poll", "explicit")
 _POLL_S = 15.0
 _POLL_S_MIN, _POLL_S_MAX = 0.1, 86_400.0
@@ -63,12 +71,19 @@ class Control:
     """The models to load at start if clients load the others; None loads all."""
     poll_s: float | None = None
     """Seconds between two looks at the repositories."""
+    config_name: str | None = None
+    """The custom configuration of models that have one."""
 
 
 def control_of(
-    repositories: list[Path] | None, mode: str | None, load: list[str] | None, poll_s: float | None
+    repositories: list[Path] | None,
+    mode: str | None,
+    load: list[str] | None,
+    poll_s: float | None,
+    config_name: str | None = None,
 ) -> Control | None:
     """What the flags say; None without a repository."""
+    config_name = config_name_of(repositories, config_name)
     given = {"--model-control-mode": mode, "--load-model": load, "--repository-poll-secs": poll_s}
     if not repositories:
         for flag, value in given.items():
@@ -83,8 +98,22 @@ def control_of(
     if poll_s is not None and not _POLL_S_MIN <= poll_s <= _POLL_S_MAX:
         raise UsageError(f"--repository-poll-secs: {poll_s:g} is not between {_POLL_S_MIN:g} and {_POLL_S_MAX:g} seconds")
     if mode == "poll":
-        return Control(poll_s=poll_s or _POLL_S)
-    return Control(tuple(load or ())) if mode == "explicit" else Control()
+        return Control(poll_s=poll_s or _POLL_S, config_name=config_name)
+    return Control(tuple(load or ()) if mode == "explicit" else None, config_name=config_name)
+
+
+def config_name_of(repositories: list[Path] | None, name: str | None) -> str | None:
+    """The value of --model-config-name, which becomes a part of a path."""
+    if name is None:
+        return None
+    if not repositories:
+        raise UsageError("--model-config-name needs --model-repository", next_step="flyball serve --model-repository DIR")
+    if name in {"", ".", ".."} or "/" in name:
+        raise UsageError(
+            f"--model-config-name: '{name}' is not the name of a file in configs/",
+            next_step="for configs/NAME.pbtxt give NAME, without folders and without .pbtxt",
+        )
+    return name
 
 
 def show(report: RepositoryReport, *, stderr: bool = False) -> None:

@@ -23,7 +23,7 @@ from flyball.cli.follow import AdminListen, PublisherKey, RegistryHome, State, f
 from flyball.cli.listen_options import SERVER_OPTIONS, flag_of
 from flyball.cli.model_sources import source_of
 from flyball.cli.option import argument, option, with_options
-from flyball.cli.repository import ControlMode, LoadModel, ModelRepository, PollSeconds, control_of
+from flyball.cli.repository import ControlMode, LoadModel, ModelConfigName, ModelRepository, PollSeconds, control_of
 from flyball.cli.signals import Signals
 from flyball.cli.terms import TERMS_OPTIONS, terms_of
 from flyball.documents.log import log
@@ -52,6 +52,7 @@ def serve(
     model_control_mode: ControlMode = None,
     load_model: LoadModel = None,
     repository_poll_secs: PollSeconds = None,
+    model_config_name: ModelConfigName = None,
     decision: Annotated[
         list[Path] | None, option("A decision in YAML; may be repeated. SIGHUP reloads it.", metavar="FILE")
     ] = None,
@@ -69,7 +70,7 @@ def serve(
     given = {key: str(value) if isinstance(value := flags.get(key), Path) else value for key in SERVER_OPTIONS}
     # Files named on the command line are meant to be served, signed or not.
     given |= {"lanes": lanes, "unsigned": given["unsigned"] or (None if snapshot or registry else "allow")}
-    control = control_of(model_repository, model_control_mode, load_model, repository_poll_secs)
+    control = control_of(model_repository, model_control_mode, load_model, repository_poll_secs, model_config_name)
     if control is not None and control.load is not None:
         given["allow_model_control"] = True
     elif control is not None and control.poll_s is not None and given["allow_model_control"]:

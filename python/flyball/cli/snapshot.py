@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from flyball.cli.option import AsJson, argument, option, with_options
 from flyball.cli.output import console, print_json
-from flyball.cli.repository import ModelRepository, show
+from flyball.cli.repository import ModelConfigName, ModelRepository, config_name_of, show
 from flyball.cli.terms import TERMS_OPTIONS, terms_of
 from flyball.errors import UsageError
 
@@ -24,6 +24,7 @@ def snapshot(
     out: Annotated[Path, option("Directory for index.json, deployments/ and models/.", metavar="DIR")],
     models: Annotated[list[str] | None, argument("ONNX files, each PATH or NAME=PATH.", metavar="MODEL...")] = None,
     model_repository: ModelRepository = None,
+    model_config_name: ModelConfigName = None,
     decision: Annotated[
         list[Path] | None, option("A decision in YAML, with its models; may be repeated.", metavar="FILE")
     ] = None,
@@ -37,11 +38,14 @@ def snapshot(
             "give either models and decisions, or a model repository",
             next_step="flyball snapshot MODEL.onnx --out DIR   or   --decision FILE   or   --model-repository DIR",
         )
+    config_name = config_name_of(model_repository, model_config_name)
     terms = terms_of("snapshot", flags)
     if decision:
         bundle, report = _packed_decisions(decision, models, out, generation, terms), None
+    elif model_repository:
+        bundle, report = _packed_repository(model_repository, config_name, out, generation, terms)
     else:
-        bundle, report = _packed(models, model_repository, out, generation, terms)
+        bundle, report = _packed_models(models or [], out, generation, terms), None
     index, entries = out / "index.json", bundle.parsed_index().deployments
     if json:
         document = {"index": str(index), "deployments": entries}
@@ -67,16 +71,19 @@ def _packed_decisions(
     return pack_decisions(compiled, out, models or [], generation=generation, terms=terms)
 
 
-def _packed(
-    models: list[str] | None, repositories: list[Path] | None, out: Path, generation: int, terms: Terms | None
-) -> tuple[Bundle, RepositoryReport | None]:
+def _packed_models(models: list[str], out: Path, generation: int, terms: Terms | None) -> Bundle:
     from flyball.documents.snapshot import pack_models
 
-    if not repositories:
-        return pack_models(models or [], out, generation=generation, terms=terms), None
+    return pack_models(models, out, generation=generation, terms=terms)
+
+
+def _packed_repository(
+    repositories: list[Path], config_name: str | None, out: Path, generation: int, terms: Terms | None
+) -> tuple[Bundle, RepositoryReport | None]:
+    from flyball.documents.snapshot import pack_models
     from flyball.triton.compile import read_repository, refuse_if_none_is_served
 
-    found = read_repository(repositories, terms)
+    found = read_repository(repositories, terms, config_name)
     refuse_if_none_is_served(found.report)
     packed = pack_models(found.sources, out, generation=generation, read=found.files.__getitem__)
     return packed, found.report

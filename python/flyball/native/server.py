@@ -21,8 +21,13 @@ _ACKS = TypeAdapter(list[Ack])
 class Server:
     """A data plane in this process, on its own threads. Block signals before you start one."""
 
-    def __init__(self, config: ServerConfig, bundle: bytes, on_load: Callable[[str], Path | None] | None = None) -> None:
-        """`on_load` returns the newest snapshot with a model that a client loads; it is called on another thread."""
+    def __init__(
+        self, config: ServerConfig, bundle: bytes, on_load: Callable[[str, str | None], Path | None] | None = None
+    ) -> None:
+        """`on_load` returns the newest snapshot with a model that a client loads; it is called on another thread.
+
+        It gets the model's name, and the configuration in JSON if the client sent one.
+        """
         if config.ort_path is None:
             config = config.model_copy(update={"ort_path": str(ort_library())})
         self._server = call(native.Server, config.model_dump_json().encode(), bundle, on_load)

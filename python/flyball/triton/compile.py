@@ -16,7 +16,8 @@ from flyball.errors import ModelRefusedError, UsageError
 from flyball.native.model_documents import ModelFiles
 from flyball.native.models import model_files, prove
 from flyball.triton import batching, mapping, tensors, versions
-from flyball.triton.config import Config, empty, read_config
+from flyball.triton.config import Config
+from flyball.triton.configurations import Configurations
 from flyball.triton.layout import ModelFolder, model_file, model_folder, scan
 from flyball.triton.report import ModelReport, Notes, RepositoryReport
 
@@ -31,11 +32,11 @@ class Repository:
     """Every model file that was read, so that the compiler need not read it again."""
 
 
-def read_repository(repositories: Sequence[Path], flags: Terms | None = None) -> Repository:
+def read_repository(repositories: Sequence[Path], flags: Terms | None = None, config_name: str | None = None) -> Repository:
     """Read repositories in Triton's layout. `flags` override a model's configuration."""
     folders = scan(repositories)
     refuse_if_empty(folders, repositories)
-    return read_models(repositories, folders, flags)
+    return read_models(repositories, folders, flags, Configurations(config_name))
 
 
 def refuse_if_empty(folders: dict[str, list[Path]], repositories: Sequence[Path]) -> None:
@@ -54,7 +55,9 @@ def refuse_if_none_is_served(report: RepositoryReport) -> None:
         raise ModelRefusedError(f"{report.repository} has no model to serve:\n{reasons}", next_step=next_step)
 
 
-def read_models(repositories: Sequence[Path], folders: dict[str, list[Path]], flags: Terms | None) -> Repository:
+def read_models(
+    repositories: Sequence[Path], folders: dict[str, list[Path]], flags: Terms | None, configurations: Configurations
+) -> Repository:
     """Read some models, each by its folders: one that several repositories have is refused, as in Triton."""
     sources: list[ModelSource] = []
     reports: list[ModelReport] = []
@@ -66,7 +69,7 @@ def read_models(repositories: Sequence[Path], folders: dict[str, list[Path]], fl
             reports.append(ModelReport(name, refusal=f"model appears in two or more repositories: {where}; keep one"))
             continue
         try:
-            source = _source(model_folder(path), flags, notes, files)
+            source = _source(model_folder(path), configurations, flags, notes, files)
         except ModelRefusedError as error:
             reports.append(ModelReport(path.name, refusal=error.message, notes=tuple(notes)))
         except OSError as error:
@@ -100,11 +103,12 @@ def named(repositories: Sequence[Path]) -> str:
     return ", ".join(str(repository) for repository in repositories)
 
 
-def _source(folder: ModelFolder, flags: Terms | None, notes: Notes, files: dict[Path, ModelFiles]) -> ModelSource:
+def _source(
+    folder: ModelFolder, configurations: Configurations, flags: Terms | None, notes: Notes, files: dict[Path, ModelFiles]
+) -> ModelSource:
     if not is_name(folder.name):
         raise ModelRefusedError("a model name has 1 to 128 characters of A-Z a-z 0-9 . _ - : rename its folder")
-    text = folder.config_text()
-    config = empty() if text is None else read_config(text)
+    config = configurations.read(folder.path)
     mapping.identity(config, folder.name, notes)
     chosen = versions.chosen(config, folder.versions, notes)
     paths = {str(number): _model_file(folder.versions[number], config) for number in chosen}

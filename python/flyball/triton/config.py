@@ -1,7 +1,7 @@
-"""Parses config.pbtxt with protobuf's text format into the messages of proto/model_config.proto.
+"""Parses model configurations into the messages of proto/model_config.proto: files in text format, clients' in JSON.
 
-Unknown fields are reported, not refused, because Triton versions differ. Must not know how a field is mapped. Needs the
-extra: pip install 'flyball[triton]'.
+Unknown fields of a file are reported, not refused, because Triton versions differ; those of a client are refused, as in
+Triton. Must not know how a field is mapped. Needs the extra: pip install 'flyball[triton]'.
 """
 
 from __future__ import annotations
@@ -29,24 +29,43 @@ class Config:
 
 
 def empty() -> Config:
-    """The configuration of a model without config.pbtxt."""
+    """The configuration of a model without a configuration file."""
     return Config(_protobuf()[0].ModelConfig())
 
 
-def read_config(text: str) -> Config:
-    """Parse a config.pbtxt; the error names the line."""
+def read_config(text: str, file: str = "config.pbtxt") -> Config:
+    """Parse a configuration file; the error names it and the line."""
     if len(text) > CONFIG_BYTES_MAX:
-        raise ModelRefusedError(f"config.pbtxt is longer than {CONFIG_BYTES_MAX} characters")
+        raise ModelRefusedError(f"{file} is longer than {CONFIG_BYTES_MAX} characters")
     messages, text_format = _protobuf()
     message = messages.ModelConfig()
     try:
         text_format.Parse(text, message, allow_unknown_field=True)
         unknown = tuple(dict.fromkeys(_unknown(text_format.Tokenizer(text.split("\n")), message.DESCRIPTOR)))
     except text_format.ParseError as error:
-        raise ModelRefusedError(f"cannot parse config.pbtxt: {_cleaned(str(error))}") from error
+        raise ModelRefusedError(f"cannot parse {file}: {_cleaned(str(error))}") from error
     except RecursionError as error:
-        raise ModelRefusedError("cannot parse config.pbtxt: its messages are nested too deeply") from error
+        raise ModelRefusedError(f"cannot parse {file}: its messages are nested too deeply") from error
     return Config(message, unknown)
+
+
+def read_json(text: str) -> Config:
+    """Parse a configuration in JSON that a client sent with a load."""
+    if len(text) > CONFIG_BYTES_MAX:
+        raise ModelRefusedError(f"config: longer than {CONFIG_BYTES_MAX} characters")
+    message = _protobuf()[0].ModelConfig()
+    from google.protobuf import json_format
+
+    try:
+        if not text.lstrip().startswith("{"):  # protobuf takes [] for an empty message
+            raise json_format.ParseError("it is not an object")
+        json_format.Parse(text, message)
+    except json_format.ParseError as error:
+        reason = _cleaned(str(error).partition("\n")[0])  # the list of all fields follows
+        raise ModelRefusedError(
+            f'config: not a model configuration in JSON: {reason}; write it as {{"max_batch_size": 8}}'
+        ) from error
+    return Config(message)
 
 
 def _protobuf() -> tuple[Any, Any]:

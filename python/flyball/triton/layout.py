@@ -16,6 +16,7 @@ from flyball.errors import ModelRefusedError, UsageError
 from flyball.triton.config import CONFIG_BYTES_MAX
 
 CONFIG = "config.pbtxt"
+_CUSTOM_CONFIGS = "configs"
 _MODELS_MAX = 1000
 _VERSION = re.compile(r"[1-9][0-9]*")
 _LABEL_FILE_BYTES_MAX = 4 * LABELS_MAX * LABEL_CHARACTERS_MAX
@@ -33,16 +34,11 @@ class ModelFolder:
         """The model's name for clients."""
         return self.path.name
 
-    def config_text(self) -> str | None:
-        """The text of its config.pbtxt, or None."""
-        path = self.path / CONFIG
-        return _text(path, CONFIG_BYTES_MAX) if path.is_file() else None
-
     def labels(self, file_name: str) -> list[str]:
         """The lines of a label file beside the configuration; the error says why it cannot be read."""
         if not _plain(file_name):
             raise ModelRefusedError(f"{file_name!r} is not a file in the model's folder")
-        lines = _text(self.path / file_name, _LABEL_FILE_BYTES_MAX).removesuffix("\n").split("\n")
+        lines = _text(self.path, file_name, _LABEL_FILE_BYTES_MAX).removesuffix("\n").split("\n")
         return [line.removesuffix("\r") for line in lines]
 
 
@@ -68,9 +64,22 @@ def stamp(folders: Sequence[Path]) -> tuple[tuple[str, int, int, int], ...]:
     for folder in folders:
         for path in sorted(folder.rglob("*")):
             with contextlib.suppress(FileNotFoundError):  # it was just removed
-                state = path.stat()
-                found.append((str(path), state.st_size, state.st_mtime_ns, state.st_ino))
+                found.append(_stamp(path))
     return tuple(found)
+
+
+def config_stamp(folder: Path, config_name: str | None) -> tuple[str, int, int, int] | None:
+    """Changes whenever the model's configuration file does; None without one that can be read."""
+    with contextlib.suppress(OSError):
+        file = _config_file(folder, config_name)
+        return None if file is None else _stamp(folder / file)
+    return None
+
+
+def config_text(folder: Path, config_name: str | None) -> tuple[str, str] | None:
+    """The model's configuration file and its text, or None. `config_name` is that of --model-config-name."""
+    file = _config_file(folder, config_name)
+    return None if file is None else (file, _text(folder, file, CONFIG_BYTES_MAX))
 
 
 def model_folder(path: Path) -> ModelFolder:
@@ -103,12 +112,23 @@ def _plain(name: str) -> bool:
     return bool(name) and name not in {".", ".."} and "/" not in name and "\\" not in name and "\0" not in name
 
 
-def _text(path: Path, bytes_max: int) -> str:
+def _config_file(folder: Path, config_name: str | None) -> str | None:
+    custom = [f"{_CUSTOM_CONFIGS}/{config_name}.pbtxt"] if config_name else []
+    return next((file for file in (*custom, CONFIG) if (folder / file).is_file()), None)
+
+
+def _stamp(path: Path) -> tuple[str, int, int, int]:
+    state = path.stat()
+    return str(path), state.st_size, state.st_mtime_ns, state.st_ino
+
+
+def _text(folder: Path, file: str, bytes_max: int) -> str:
+    path = folder / file
     try:
         if path.stat().st_size > bytes_max:
-            raise ModelRefusedError(f"{path.name} is larger than {bytes_max} bytes")
+            raise ModelRefusedError(f"{file} is larger than {bytes_max} bytes")
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ModelRefusedError(f"{path.name} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+        raise ModelRefusedError(f"{file} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except OSError as error:
-        raise ModelRefusedError(f"cannot read {path.name}: {error.strerror}") from error
+        raise ModelRefusedError(f"cannot read {file}: {error.strerror}") from error

@@ -5,7 +5,8 @@ A model that can no longer be served keeps its last good state, like a snapshot'
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
@@ -14,11 +15,20 @@ from flyball.documents.snapshot.models import FORMAT
 from flyball.documents.snapshot.store import canonical, digest_of
 from flyball.errors import ModelRefusedError, UsageError
 from flyball.triton.compile import Repository, named, read_models, refuse_if_empty, refuse_if_none_is_served
-from flyball.triton.layout import scan, stamp
+from flyball.triton.configurations import Configurations
+from flyball.triton.layout import config_stamp, scan, stamp
 from flyball.triton.report import RepositoryReport
 
 ALL = "*"
 """In `load`: every model."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A configuration that a client sent, and the stamps of the model's configuration file at that time."""
+
+    text: str
+    stamps: list[object]
 
 
 class LiveRepository:
@@ -35,11 +45,15 @@ class LiveRepository:
         *,
         load: Sequence[str] = (ALL,),
         may_be_empty: bool = False,
+        config_name: str | None = None,
     ) -> None:
         self._paths = paths
         self._flags = flags
-        self._load = set(load)
+        self._named = frozenset(load)
+        self._load = set(load)  # and those that clients loaded, whose folders may be removed
         self._may_be_empty = may_be_empty
+        self._config_name = config_name
+        self._sent: dict[str, _Sent] = {}
         self._generation = 0
         self._documents: dict[str, bytes] = {}
         self._refusals: dict[str, str] = {}
@@ -50,13 +64,14 @@ class LiveRepository:
         """Read every model that should serve; raises if none can. Removed folders are dropped."""
         with self._lock:
             folders = scan(self._paths)
-            if missing := sorted(self._load - {ALL, *folders}):
+            if missing := sorted(self._named - {ALL, *folders}):
                 raise UsageError(
                     f"--load-model: {named(self._paths)} has no model '{missing[0]}'",
                     next_step=f"it has {', '.join(folders) or 'none'}",
                 )
             self._stamps = _stamps(folders)
-            found = self._read(folders, folders)
+            self._sent = self._unchanged(folders)
+            found = self._read(folders, self._to_serve(folders), self._sent)
             if not (self._documents or self._may_be_empty):
                 refuse_if_empty(folders, self._paths)
                 refuse_if_none_is_served(found.report)
@@ -70,28 +85,51 @@ class LiveRepository:
             if self._stamps == before:
                 return None
             changed = {name: paths for name, paths in folders.items() if self._stamps[name] != before.get(name)}
-            found = self._read(folders, changed)
+            self._sent = self._unchanged(folders)
+            found = self._read(folders, self._to_serve(changed), self._sent)
             return self._bundle(), found.report
 
-    def rescan(self, name: str, out: Path) -> Path | None:
+    def rescan(self, name: str, out: Path, config: str | None = None) -> Path | None:
         """Read one model again, write the snapshot to `out` with all others unchanged, and return its index.
 
+        `config`, in JSON, replaces the model's configuration file until that file changes or another one is sent.
         None if the repositories have no such model. Raises with the reason if it cannot be served.
         """
         with self._lock:
             folders = scan(self._paths)
             if name not in folders:
                 return None
-            self._load.add(name)
-            found = self._read(folders, {name: folders[name]})
+            self._sent = sent = self._unchanged(folders)
+            if config is not None:
+                sent = sent | {name: _Sent(config, self._config_stamps(folders[name]))}
+            found = self._read(folders, {name: folders[name]}, sent)
             for refused in found.report.refused:
-                raise ModelRefusedError(f"{name}: {refused.refusal}")
+                reason = refused.refusal or ""
+                # Triton's words where it is the repository that cannot be read; the server has those for models.
+                unread = len(folders[name]) > 1 or reason.startswith("config: ")
+                raise ModelRefusedError(f"failed to load '{name}': {reason}" if unread else reason)
+            self._load.add(name)
+            self._sent = sent
             return self._bundle().write(out)
 
-    def _read(self, folders: dict[str, list[Path]], among: dict[str, list[Path]]) -> Repository:
-        """Read those `among` the folders that should serve; all others stay as they were."""
-        chosen = {name: paths for name, paths in among.items() if ALL in self._load or name in self._load}
-        found = read_models(self._paths, chosen, self._flags)
+    def _to_serve(self, folders: dict[str, list[Path]]) -> dict[str, list[Path]]:
+        return {name: paths for name, paths in folders.items() if ALL in self._load or name in self._load}
+
+    def _unchanged(self, folders: dict[str, list[Path]]) -> dict[str, _Sent]:
+        """The clients' configurations of models whose configuration files have not changed since."""
+        return {
+            name: sent
+            for name, sent in self._sent.items()
+            if name in folders and self._config_stamps(folders[name]) == sent.stamps
+        }
+
+    def _config_stamps(self, paths: list[Path]) -> list[object]:
+        return [config_stamp(path, self._config_name) for path in paths]
+
+    def _read(self, folders: dict[str, list[Path]], chosen: dict[str, list[Path]], sent: Mapping[str, _Sent]) -> Repository:
+        """Read the `chosen` models among the folders; all others stay as they were."""
+        configurations = Configurations(self._config_name, {name: one.text for name, one in sent.items()})
+        found = read_models(self._paths, chosen, self._flags, configurations)
         documents = _documents(found)
         kept = {name: document for name, document in self._documents.items() if name in folders}
         refusals = {model.name: model.refusal or "" for model in found.report.refused}

@@ -70,7 +70,7 @@ fn a_chain_takes_the_score_of_the_model_before_and_texts_and_whole_numbers() {
         (out[1].shape.as_slice(), &out[1].data),
         (&[1_i64][..], &TensorData::Fixed(Bytes::copy_from_slice(&1_i64.to_le_bytes())))
     );
-    assert_eq!(out[2].data, TensorData::Strings(vec!["tin".to_owned()]));
+    assert_eq!(out[2].data, TensorData::Strings(vec!["tin".into()]));
     assert_eq!((rows.fact(1, 1), rows.value(1, 8)), (fact, Value::Category(1)));
 }
 

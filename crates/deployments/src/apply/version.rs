@@ -25,6 +25,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
         let engine = &self.engine;
         let artifact = Artifact::read(&version.artifact, base, engine.memory)?;
         let conduct = self.conduct(artifact.digest, artifact.facts.value_dependent);
+        let moves_texts = artifact.facts.moves_texts;
         let lanes = self.plane.lanes.sockets;
         let options = LoadOptions {
             rows_max: document.limits.batch_rows_max.max(1) as usize,
@@ -39,6 +40,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
             version: version.version.as_str().into(),
             hosted: self.hosted(version, base, terms.run_max),
             labels: labels(document),
+            moves_texts,
             may_be_rows: document.limits.batch_rows_max > 0,
             client_shapes: ClientShapes::of(&loaded.signature, &document.shapes).map_err(Refusal::Shapes)?,
             meter: self.meters.model(&document.name, &version.version),

@@ -94,8 +94,8 @@ impl TensorPart {
                 None
             }
             TensorData::Strings(strings) => {
-                payload.extend(strings.iter().map(String::as_bytes));
-                Some(strings.iter().map(String::len).collect())
+                payload.extend(strings.iter().map(|string| string.as_ref()));
+                Some(strings.iter().map(Bytes::len).collect())
             }
         };
         let (name, shape) = (tensor.name.to_string(), tensor.shape.to_vec());
@@ -111,10 +111,7 @@ impl TensorPart {
                 TensorData::Fixed(Bytes::copy_from_slice(payload.take(bytes)?))
             }
             (None, Some(lengths)) if lengths.len() == elements => {
-                let string = |&bytes: &usize| {
-                    let text = std::str::from_utf8(payload.take(bytes)?).map_err(|_| wrong())?;
-                    Ok::<_, String>(text.to_owned())
-                };
+                let string = |&bytes: &usize| Ok::<_, String>(Bytes::copy_from_slice(payload.take(bytes)?));
                 TensorData::Strings(lengths.iter().map(string).collect::<Result<_, _>>()?)
             }
             _ => return Err(wrong()),
@@ -161,9 +158,9 @@ mod tests {
                     Some(size) => prop::collection::vec(any::<u8>(), elements * size)
                         .prop_map(|bytes| TensorData::Fixed(bytes.into()))
                         .boxed(),
-                    None => {
-                        prop::collection::vec(any::<String>(), elements).prop_map(TensorData::Strings).boxed()
-                    }
+                    None => prop::collection::vec(any::<Vec<u8>>().prop_map(Bytes::from), elements)
+                        .prop_map(TensorData::Strings)
+                        .boxed(),
                 };
                 let shape: flyball_core::Shape = shape.into_iter().collect();
                 data.prop_map(move |data| Tensor {

@@ -36,7 +36,7 @@ fn the_rows_of_several_requests_come_out_behind_each_other_in_every_datatype() {
         let part = |byte: u8, rows: i64| {
             let data = match datatype.size() {
                 Some(size) => TensorData::Fixed(vec![byte; size * rows as usize].into()),
-                None => TensorData::Strings(vec![byte.to_string(); rows as usize]),
+                None => TensorData::Strings(vec![byte.to_string().into(); rows as usize]),
             };
             tensor(datatype, &[rows], data)
         };
@@ -66,17 +66,19 @@ fn the_rows_of_several_requests_come_out_behind_each_other_in_every_datatype() {
 #[test]
 fn strings_come_back_whole_whatever_is_in_them() {
     let mut runner = runner(onnx::identity(onnx::STRING));
-    let long = "x\0".repeat(5000);
-    let requests: [&[&str]; 4] = [&["he\0llo", "", "\0"], &["grün", "𝄞\0é", ""], &[&long], &["", "日本\0"]];
+    let long = b"x\0".repeat(5000);
+    let requests: [&[&[u8]]; 4] =
+        [&[b"he\0llo", b"", b"\0"], &["grün".as_bytes(), b"\xff\xfe", b""], &[&long], &[b"", b"\x80\0"]];
     let mut outputs = Vec::new();
     for requests in [&requests[..], &requests[1..2], &requests[..1]] {
         runner.clear();
         for strings in requests {
-            let data = TensorData::Strings(strings.iter().map(|&string| string.to_owned()).collect());
+            let data =
+                TensorData::Strings(strings.iter().map(|&string| Bytes::copy_from_slice(string)).collect());
             runner.add(&[tensor(DataType::Bytes, &[strings.len() as i64], data)]);
         }
         runner.run(&mut outputs).unwrap();
-        let wanted: Vec<String> = requests.concat().into_iter().map(str::to_owned).collect();
+        let wanted: Vec<_> = requests.concat().into_iter().map(Bytes::copy_from_slice).collect();
         assert_eq!(outputs[0].shape.as_slice(), [wanted.len() as i64]);
         assert_eq!(outputs[0].data, TensorData::Strings(wanted));
     }

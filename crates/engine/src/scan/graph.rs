@@ -250,6 +250,6 @@ fn name_values<'a>(graph: Piece<'a>, values: &mut Values<'a>) -> Result<(), Scan
 }
 
 /// A text or submessage; the last of several, as readers choose it.
-fn piece_of(piece: Piece<'_>, wanted: u32) -> Option<Piece<'_>> {
+pub(super) fn piece_of(piece: Piece<'_>, wanted: u32) -> Option<Piece<'_>> {
     piece.fields().map_while(Result::ok).filter(|(number, _)| *number == wanted).last()?.1.piece().ok()
 }

@@ -204,6 +204,7 @@ fn the_usual_limits_hold() {
 fn types_inside_one_another_are_bounded() {
     let wrap = |inner, _| TypeProto {
         sequence_type: Some(Box::new(SequenceProto { elem_type: Some(Box::new(inner)) })),
+        ..TypeProto::default()
     };
     let value = |depth| {
         let of = (0..depth).fold(TypeProto::default(), wrap);

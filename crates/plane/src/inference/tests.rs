@@ -48,6 +48,7 @@ impl Dialect for Unversioned {
             binary_outputs: false,
             timeout: None,
             priority: Priority::Normal,
+            input_spans: Vec::new(),
         })
     }
 

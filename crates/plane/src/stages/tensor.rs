@@ -7,7 +7,8 @@ use crate::plan::ModelStep;
 use crate::raw_body::raw_input;
 use crate::{Model, classification};
 use flyball_core::{
-    Fault, InferRequest, OutputSlot, RequestedOutput, Sink, Stage, Tensor, TensorSpec, triton_texts,
+    Fault, InferRequest, OutputSlot, RequestedOutput, Sink, Stage, Tensor, TensorData, TensorSpec,
+    triton_texts,
 };
 use smallvec::SmallVec;
 
@@ -25,6 +26,9 @@ pub(crate) fn tensor<M>(
         given.push(raw_input(&model.name, body, &signature.inputs, batched)?);
     }
     let mut inputs = inputs(name, given, &signature.inputs, batched)?;
+    if !model.moves_texts {
+        inputs.iter().try_for_each(is_text)?;
+    }
     if let Some(shapes) = &model.client_shapes {
         shapes.to_model(&mut inputs);
     }
@@ -114,6 +118,21 @@ fn fits(model: &str, tensor: &Tensor, spec: &TensorSpec) -> Result<(), Fault> {
     if !spec.admits(&tensor.shape) {
         let unexpected = triton_texts::wrong_shape(model, &spec.name, &spec.shape, &tensor.shape);
         return Err(misfit(format!("{unexpected} (-1 is any size)")));
+    }
+    Ok(())
+}
+
+/// ONNX defines strings as UTF-8, and an operator that reads other bytes may do anything.
+fn is_text(tensor: &Tensor) -> Result<(), Fault> {
+    let TensorData::Strings(strings) = &tensor.data else { return Ok(()) };
+    for (place, string) in strings.iter().enumerate() {
+        if let Err(error) = std::str::from_utf8(string) {
+            let name = &tensor.name;
+            return Err(misfit(format!(
+                "input '{name}': element {place} is not UTF-8 ({error}); this model's operators read its texts, so BYTES \
+                 elements must be UTF-8"
+            )));
+        }
     }
     Ok(())
 }
@@ -219,6 +238,19 @@ mod tests {
     fn a_model_that_is_not_batched_may_have_inputs_of_different_lengths() {
         assert!(inputs("m", vec![given("a", &[2, 2]), given("b", &[1, 3])], &takes(), false).is_ok());
         assert!(inputs("m", vec![given("a", &[0, 2]), given("b", &[0, 3])], &takes(), false).is_ok());
+    }
+
+    #[test]
+    fn bytes_that_are_not_text_are_refused_where_an_operator_reads_them() {
+        let strings = |last: &'static [u8]| Tensor {
+            data: TensorData::Strings(vec!["né".into(), last.into()]),
+            ..given("x", &[2])
+        };
+        assert!(is_text(&strings(b"")).is_ok());
+        let fault = is_text(&strings(b"a\xff")).unwrap_err();
+        assert!(fault.text.starts_with(
+            "input 'x': element 1 is not UTF-8 (invalid utf-8 sequence of 1 bytes from index 1)"
+        ));
     }
 
     #[test]

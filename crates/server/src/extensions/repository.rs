@@ -3,7 +3,7 @@
 use crate::control::{Action, order};
 use crate::offload::offload;
 use crate::shared::Shared;
-use flyball_core::{Access, Fault, FaultKind, Verb, triton_texts};
+use flyball_core::{Access, Fault, FaultKind, Stage, Verb, triton_texts};
 use flyball_plane::{Absence, exposed};
 use flyball_telemetry::ModelMeter;
 use flyball_wire::repository::{ControlRequest, Index, IndexRequest, Listed, State};
@@ -25,18 +25,29 @@ pub(crate) async fn load(
     shared: &Shared,
     access: &Access,
     model: &str,
-    request: &ControlRequest,
+    request: ControlRequest,
 ) -> Result<(), Fault> {
     allowed(shared, access, model)?;
-    let sent = |name: &&String| *name == "config" || name.starts_with("file:");
-    if let Some(name) = request.parameters.iter().find(sent) {
+    check_name(model)?;
+    if let Some(name) = &request.file {
         let text = format!(
             "a load with '{name}' is not offered: what is served comes from files whose digests were checked, not from a \
              request; change the files, then load the model without it"
         );
         return Err(Fault::not_offered(text));
     }
-    order(shared, model, Action::Load).await
+    order(shared, model, Action::Load { config: request.config }).await
+}
+
+/// Names that cannot be those of a folder, in Triton's words.
+fn check_name(model: &str) -> Result<(), Fault> {
+    let text = match model.trim() {
+        "" => triton_texts::NO_MODEL_NAME,
+        ".." => triton_texts::UNSAFE_MODEL_NAME,
+        _ if model.contains('/') => triton_texts::UNSAFE_MODEL_NAME,
+        _ => return Ok(()),
+    };
+    Err(Fault::invalid_input(Stage::Route, text))
 }
 
 /// No model depends on another, so `unload_dependents` has no effect.
@@ -49,7 +60,7 @@ pub(crate) async fn unload(shared: &Shared, access: &Access, model: &str) -> Res
 fn allowed(shared: &Shared, access: &Access, model: &str) -> Result<(), Fault> {
     if !shared.config.allow_model_control {
         let text = format!("{}; start the server with --allow-model-control", triton_texts::NO_MODEL_CONTROL);
-        return Err(Fault::not_offered(text));
+        return Err(Fault::new(FaultKind::ModelControlOff, Stage::Parse, text));
     }
     match exposed(&shared.plane.routes.load(), access, model) {
         Err(fault) if fault.kind == FaultKind::Forbidden || !access.sees(model) => return Err(fault),

@@ -38,9 +38,9 @@ pub(super) async fn answer(
             framed(repository::index(shared, access, request, frame).await?)
         }
         "RepositoryModelLoad" => {
-            let request: proto::RepositoryModelLoadRequest = read(message)?;
-            let wanted = ControlRequest::from_names(request.parameters.keys());
-            repository::load(shared, access, &request.model_name, &wanted).await?;
+            let mut request: proto::RepositoryModelLoadRequest = read(message)?;
+            let model = std::mem::take(&mut request.model_name);
+            repository::load(shared, access, &model, ControlRequest::from_message(request)?).await?;
             reply(&proto::RepositoryModelLoadResponse {})
         }
         "RepositoryModelUnload" => {

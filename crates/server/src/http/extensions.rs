@@ -3,7 +3,7 @@
 //! `crate::extensions` computes them.
 
 use super::path::{Extension, MemoryVerb};
-use super::{JSON, cors, whole};
+use super::{JSON, cors, json_too_large, whole};
 use crate::extensions::{configuration, logging, repository, shared_memory, statistics, trace};
 use crate::lane_thread::LaneContext;
 use crate::reply::Reply;
@@ -14,7 +14,7 @@ use flyball_core::{Access, Fault};
 use flyball_wire::repository::{ControlRequest, Index, IndexRequest};
 use flyball_wire::shared_memory::{RegisterRequest, Status};
 use flyball_wire::statistics::Statistics;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 
 /// The body of a response without content.
 const NOTHING: Bytes = Bytes::new();
@@ -30,7 +30,9 @@ pub(super) async fn answer(
     let http2 = request.version() == Version::HTTP_2;
     // Reads a body that is not needed as well: a client that is still writing would not read the response.
     let part = shared.bodies.part();
-    let body = part.read(Ok(()), request.into_body(), http2).await?;
+    let bytes = request.body().size_hint().lower();
+    let body = part.read(Ok(()), request.into_body(), http2).await;
+    let body = body.map_err(|fault| json_too_large(fault, bytes, &shared.config))?;
     if foreign && extension.changes() {
         return Err(cors::refusal());
     }
@@ -41,7 +43,7 @@ pub(super) async fn answer(
             repository::index(shared, access, IndexRequest::from_json(&body)?, Index::to_json).await?
         }
         Extension::Load(model) => {
-            repository::load(shared, access, &model, &ControlRequest::from_json(&body)?).await?;
+            repository::load(shared, access, &model, ControlRequest::from_json(&body)?).await?;
             NOTHING
         }
         Extension::Unload(model) => {

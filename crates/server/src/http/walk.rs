@@ -1,7 +1,7 @@
 //! Inference and decision requests over HTTP: the head, then the walk.
 
-use super::TIMEOUT;
 use super::decisions::idempotency_key;
+use super::{TIMEOUT, json_too_large};
 use crate::callers::Visit;
 use crate::coding;
 use crate::lane_thread::LaneContext;
@@ -13,7 +13,7 @@ use flyball_plane::{Arrival, DecisionRequest, Inference, Walk, serve};
 use flyball_telemetry::LaneSink;
 use flyball_wire::coding::{CODINGS, Coding};
 use flyball_wire::{HttpDecision, HttpDialect, HttpReply};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use std::time::Duration;
 
 // A parsed name: a text would be copied into each reply.
@@ -66,7 +66,11 @@ impl WalkRequest {
         let body = async {
             // A malformed head is refused inside the walk, so that it is counted, and after its body, so that the
             // client is done writing and reads the refusal.
-            let body = part.read(admitted, self.body, self.http2).await?;
+            let bytes = self.body.size_hint().lower();
+            let body = part.read(admitted, self.body, self.http2).await;
+            let json = matches!((head.coding, head.header_length), (Coding::Identity, None));
+            let body =
+                body.map_err(|fault| if json { json_too_large(fault, bytes, config) } else { fault })?;
             self.head?;
             coding::inflated(head.coding, body, config.body_bytes_max, &part).await
         };
@@ -74,8 +78,8 @@ impl WalkRequest {
         reply(match self.named {
             Named::Model(model) => {
                 let (header_length, regions) = (head.header_length, context.shared.regions.clone());
-                let strict_json = config.strict_json;
-                let dialect = HttpDialect { model, header_length, regions, strict_json };
+                let (strict_json, triton_statuses) = (config.strict_json, config.triton_statuses);
+                let dialect = HttpDialect { model, header_length, regions, strict_json, triton_statuses };
                 serve(&context.lane, &Inference(&dialect), arrival).await
             }
             Named::Decision(name) => {

@@ -299,7 +299,13 @@ fn http() -> (HttpDialect, Bytes) {
     let name = received(MODEL.as_bytes()).try_into().unwrap();
     let model = ModelRef { name, version: None };
     (
-        HttpDialect { model, header_length: Some(head.len()), regions: None, strict_json: false },
+        HttpDialect {
+            model,
+            header_length: Some(head.len()),
+            regions: None,
+            strict_json: false,
+            triton_statuses: false,
+        },
         received(&body),
     )
 }

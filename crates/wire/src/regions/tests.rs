@@ -11,7 +11,7 @@ fn refused(result: Result<(), Fault>, text: &str) {
 }
 
 #[test]
-fn a_region_is_found_by_its_name_until_it_is_unregistered_and_is_held_while_in_use() {
+fn a_region_is_found_by_its_name_until_it_is_unregistered_and_no_request_uses_it() {
     let memory = SharedMemory::holding(&[1, 2, 3, 4]);
     let regions = Regions::default();
     regions.register("b", memory.key(), 0, 4).expect("registers");
@@ -24,8 +24,13 @@ fn a_region_is_found_by_its_name_until_it_is_unregistered_and_is_held_while_in_u
     let part = regions.find("a").expect("is there").span(1, 1).expect("fits");
     regions.unregister(Some("a"));
     regions.unregister(Some("nobody"));
-    assert!(regions.find("a").is_err());
+    let listed = |regions: &Regions| regions.status(None).expect("status").len();
+    assert_eq!(listed(&regions), 2, "a request still uses 'a'");
+    assert!(regions.find("a").is_ok());
     assert_eq!(part.read().expect("is held"), [3].as_slice());
+    drop(part);
+    assert!(regions.find("a").is_err());
+    assert_eq!(listed(&regions), 1);
     regions.unregister(None);
     assert!(regions.status(None).expect("status").is_empty());
     let fault = regions.status(Some("b")).expect_err("is gone");
@@ -86,7 +91,10 @@ fn there_are_never_more_regions_than_the_limit() {
     let memory = SharedMemory::holding(&[0]);
     let regions = Regions::default();
     let file = || File::open(memory.path()).expect("is there");
-    let region = |name: &str| Arc::new(Region::new(name, memory.key(), 0, 1, file()).expect("fits"));
+    let region = |name: &str| {
+        let region = Arc::new(Region::new(name, memory.key(), 0, 1, file()).expect("fits"));
+        Arc::new(Registered { region, leaving: AtomicBool::new(false) })
+    };
     let full = (0..REGIONS_MAX - 1).map(|number| (number.to_string(), region("one")));
     regions.by_name.store(Arc::new(full.collect()));
     regions.register("last", memory.key(), 0, 1).expect("there is room for one more");

@@ -39,9 +39,10 @@ pub(super) fn check_size(tensor: &Described, bytes: usize, model: &str) -> Resul
     )))
 }
 
-fn read_strings(tensor: &Described, bytes: &[u8], budget: &mut Budget<'_>) -> Result<Vec<String>, Fault> {
+/// The elements share the memory of `bytes`.
+fn read_strings(tensor: &Described, bytes: &Bytes, budget: &mut Budget<'_>) -> Result<Vec<Bytes>, Fault> {
     let mut strings = Vec::with_capacity(tensor.elements.min(bytes.len() / 4));
-    let mut rest = bytes;
+    let mut rest = bytes.as_ref();
     for place in 0..tensor.elements {
         if rest.is_empty() {
             let text = triton_texts::too_few_strings(budget.model, &tensor.name, tensor.elements, place);
@@ -57,7 +58,8 @@ fn read_strings(tensor: &Described, bytes: &[u8], budget: &mut Budget<'_>) -> Re
         let (length, after) = rest.split_first_chunk::<4>().ok_or_else(cut_short)?;
         let length = usize::try_from(u32::from_le_bytes(*length)).map_err(|_| cut_short())?;
         let (text, after) = after.split_at_checked(length).ok_or_else(cut_short)?;
-        strings.push(utf8(tensor, place, text, budget)?);
+        budget.take(&tensor.name, length)?;
+        strings.push(bytes.slice_ref(text));
         rest = after;
     }
     if rest.is_empty() {
@@ -65,22 +67,6 @@ fn read_strings(tensor: &Described, bytes: &[u8], budget: &mut Budget<'_>) -> Re
     } else {
         let text = triton_texts::too_many_strings(budget.model, &tensor.name, tensor.elements);
         Err(Fault::malformed(format!("{text}: {} bytes are left", rest.len())))
-    }
-}
-
-/// One BYTES element. Models take strings, which are UTF-8; other bytes would be changed on the way.
-pub(super) fn utf8(
-    tensor: &Described,
-    place: usize,
-    bytes: &[u8],
-    budget: &mut Budget<'_>,
-) -> Result<String, Fault> {
-    budget.take(&tensor.name, bytes.len())?;
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(text.to_owned()),
-        Err(error) => Err(tensor.invalid(format_args!(
-            "element {place} is not UTF-8 ({error}); BYTES elements must be UTF-8 texts"
-        ))),
     }
 }
 
@@ -100,7 +86,7 @@ pub(super) fn write(data: &TensorData, out: &mut BytesMut) {
                 // A length beyond u32 cannot be written; such a text is beyond every body limit as well.
                 let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
                 out.extend_from_slice(&length.to_le_bytes());
-                out.extend_from_slice(text.as_bytes());
+                out.extend_from_slice(text);
             }
         }
     }

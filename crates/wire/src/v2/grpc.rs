@@ -8,7 +8,8 @@ use super::{binary, contents, infer_response, shared};
 use crate::regions::Regions;
 use bytes::{Bytes, BytesMut};
 use flyball_core::{
-    Answer, Dialect, Fault, GrpcCode, InferRequest, ModelRef, RequestLimits, RequestedOutput, Tensor,
+    Answer, Dialect, Fault, GrpcCode, InferRequest, ModelRef, RegionSpan, RequestLimits, RequestedOutput,
+    Tensor,
 };
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -54,7 +55,7 @@ impl Dialect for GrpcDialect {
         check_name("id", &head.id, limits)?;
         let (timeout, priority) = head.parameters.check()?;
         let regions = self.regions.as_deref();
-        let inputs = read_inputs(&mut reader, &head, regions, limits, spare)?;
+        let (inputs, input_spans) = read_inputs(&mut reader, &head, regions, limits, spare)?;
         let outputs = read_outputs(&mut reader, regions)?;
         Ok(InferRequest {
             model: ModelRef { name: head.model_name, version: given(head.model_version) },
@@ -65,6 +66,7 @@ impl Dialect for GrpcDialect {
             binary_outputs: true,
             timeout,
             priority,
+            input_spans,
         })
     }
 
@@ -91,7 +93,8 @@ fn read_inputs(
     regions: Option<&Regions>,
     limits: &RequestLimits,
     mut tensors: Vec<Tensor>,
-) -> Result<Vec<Tensor>, Fault> {
+) -> Result<(Vec<Tensor>, Vec<RegionSpan>), Fault> {
+    let mut spans = Vec::new();
     let not_one_each = || {
         Err(Fault::malformed(format!(
             "raw_input_contents has {} entries for {} inputs; each input that is not in shared memory needs one",
@@ -111,6 +114,7 @@ fn read_inputs(
                 return Err(tensor.malformed("has both contents and shared_memory_region; give one of them"));
             }
             tensors.push(shared::read(tensor, &span, &mut budget)?);
+            spans.push(span);
             continue;
         }
         tensors.push(match raw.next() {
@@ -128,7 +132,7 @@ fn read_inputs(
         return not_one_each();
     }
     check_inputs_distinct(&tensors)?;
-    Ok(tensors)
+    Ok((tensors, spans))
 }
 
 fn read_outputs(

@@ -11,8 +11,8 @@ use crate::regions::Regions;
 use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 use flyball_core::{
-    Answer, Dialect, Fault, InferRequest, ModelRef, Priority, RequestLimits, RequestedOutput, Tensor,
-    TensorData,
+    Answer, Dialect, Fault, FaultKind, InferRequest, ModelRef, Priority, RegionSpan, RequestLimits,
+    RequestedOutput, Tensor, TensorData,
 };
 use smallvec::SmallVec;
 use std::borrow::Cow;
@@ -32,6 +32,8 @@ pub struct HttpDialect {
     pub regions: Option<Arc<Regions>>,
     /// Refuses NaN and Infinity in JSON, in both directions.
     pub strict_json: bool,
+    /// Answers with Triton's status codes where they differ.
+    pub triton_statuses: bool,
 }
 
 /// The reply over HTTP.
@@ -120,7 +122,7 @@ impl Dialect for HttpDialect {
     fn refuse(&self, fault: &Fault) -> HttpReply {
         HttpReply {
             retry_after_s: fault.retry_after.map(whole_seconds),
-            ..HttpReply::json(fault.kind.http(), json::error_body(&fault.text))
+            ..HttpReply::json(self.status(fault.kind), json::error_body(&fault.text))
         }
     }
 }
@@ -139,6 +141,10 @@ pub(crate) fn whole_seconds(wait: Duration) -> u64 {
 }
 
 impl HttpDialect {
+    fn status(&self, kind: FaultKind) -> u16 {
+        if self.triton_statuses { kind.triton_http() } else { kind.http() }
+    }
+
     /// Elements of tensors come from `unmasked`, which differs from `text` only in what it masks.
     fn read(
         &self,
@@ -150,15 +156,16 @@ impl HttpDialect {
     ) -> Result<InferRequest, Unread> {
         let budget = Budget::of(limits, &self.model.name);
         let outputs = SmallVec::new();
+        let spans = Vec::new();
         let mut tensors =
-            Tensors { dialect: self, limits, text, unmasked, raw, taken: 0, budget, inputs, outputs };
+            Tensors { dialect: self, limits, text, unmasked, raw, taken: 0, budget, inputs, spans, outputs };
         let envelope = Envelope::read(text, limits, &mut tensors)?;
         let id = envelope.id.map(|id| shared_text(text, id));
         if let Some(id) = &id {
             check_name("id", id, limits).map_err(Unread::Part)?;
         }
         let (timeout, priority) = envelope.parameters.check().map_err(Unread::Part)?;
-        let (inputs, outputs) = tensors.finish().map_err(Unread::Part)?;
+        let (inputs, input_spans, outputs) = tensors.finish().map_err(Unread::Part)?;
         Ok(InferRequest {
             model: self.model.clone(),
             id,
@@ -168,6 +175,7 @@ impl HttpDialect {
             binary_outputs: envelope.binary_outputs,
             timeout,
             priority,
+            input_spans,
         })
     }
 
@@ -182,6 +190,7 @@ impl HttpDialect {
             binary_outputs: true,
             timeout: None,
             priority: Priority::default(),
+            input_spans: Vec::new(),
         }
     }
 
@@ -207,8 +216,12 @@ struct Tensors<'d> {
     taken: usize,
     budget: Budget<'d>,
     inputs: Vec<Tensor>,
+    spans: Vec<RegionSpan>,
     outputs: SmallVec<[RequestedOutput; 4]>,
 }
+
+/// The inputs, where those in shared memory came from, and the outputs.
+type Finished = (Vec<Tensor>, Vec<RegionSpan>, SmallVec<[RequestedOutput; 4]>);
 
 impl<'t> Parts<'t> for Tensors<'_> {
     fn input(&mut self, input: Input<'t>) -> Result<(), Fault> {
@@ -226,7 +239,11 @@ impl<'t> Parts<'t> for Tensors<'_> {
                 let bytes = self.take(&tensor, size)?;
                 binary::read(tensor, bytes, &mut self.budget)?
             }
-            (None, None, Some(span)) => shared::read(tensor, &span, &mut self.budget)?,
+            (None, None, Some(span)) => {
+                let tensor = shared::read(tensor, &span, &mut self.budget)?;
+                self.spans.push(span);
+                tensor
+            }
             (None, None, None) => {
                 return Err(tensor.malformed(
                     "has neither data nor parameters.binary_data_size nor parameters.shared_memory_region",
@@ -280,7 +297,7 @@ impl<'d> Tensors<'d> {
         Ok(bytes)
     }
 
-    fn finish(self) -> Result<(Vec<Tensor>, SmallVec<[RequestedOutput; 4]>), Fault> {
+    fn finish(self) -> Result<Finished, Fault> {
         if self.taken != self.raw.len() {
             return Err(Fault::malformed(format!(
                 "the body has {} bytes after its JSON part, but the inputs' binary_data_size add up to {}",
@@ -290,7 +307,7 @@ impl<'d> Tensors<'d> {
         }
         check_inputs_distinct(&self.inputs)?;
         check_outputs_distinct(&self.outputs)?;
-        Ok((self.inputs, self.outputs))
+        Ok((self.inputs, self.spans, self.outputs))
     }
 }
 

@@ -49,7 +49,7 @@ pub(super) fn size_max(answer: &Answer<'_>) -> usize {
 
 fn data_size_max(tensor: &Tensor) -> usize {
     let bytes = match &tensor.data {
-        TensorData::Strings(strings) => return strings.iter().map(|text| text_size(text) + 1).sum(),
+        TensorData::Strings(strings) => return strings.iter().map(|text| bytes_size(text) + 1).sum(),
         TensorData::Fixed(bytes) => bytes.len(),
     };
     // The longest number of each type with its comma, such as -1.1754944e-38 and -2.2250738585072014e-308.
@@ -72,12 +72,16 @@ fn data_size_max(tensor: &Tensor) -> usize {
 
 /// The exact size of a text with its quotes.
 fn text_size(text: &str) -> usize {
+    bytes_size(text.as_bytes())
+}
+
+fn bytes_size(text: &[u8]) -> usize {
     let byte = |byte: u8| match byte {
         b'"' | b'\\' => 2,
         0..0x20 => 6,
         _ => 1,
     };
-    2 + text.bytes().map(byte).sum::<usize>()
+    2 + text.iter().map(|&one| byte(one)).sum::<usize>()
 }
 
 /// `{"error": text}`, the body of every error.
@@ -114,9 +118,27 @@ fn write_output(tensor: &Tensor, place: &OutputSlot, strict: bool, out: &mut Byt
     Ok(())
 }
 
+fn write_texts(tensor: &Tensor, strings: &[Bytes], out: &mut BytesMut) -> Result<(), Fault> {
+    out.put_u8(b'[');
+    for (place, string) in strings.iter().enumerate() {
+        let text = std::str::from_utf8(string).map_err(|error| {
+            let name = &tensor.name;
+            not_representable(format!(
+                "output '{name}' has bytes that are not UTF-8 ({error}); {BINARY_ADVICE}"
+            ))
+        })?;
+        if place > 0 {
+            out.put_u8(b',');
+        }
+        write_value(text, out)?;
+    }
+    out.put_u8(b']');
+    Ok(())
+}
+
 fn write_data(tensor: &Tensor, strict: bool, out: &mut BytesMut) -> Result<(), Fault> {
     let bytes = match &tensor.data {
-        TensorData::Strings(strings) => return write_value(strings, out),
+        TensorData::Strings(strings) => return write_texts(tensor, strings, out),
         TensorData::Fixed(bytes) => bytes.as_ref(),
     };
     let write_word = |value: f64, out: &mut BytesMut| {

@@ -59,12 +59,12 @@ fn strings(tensor: &Described, text: &str, budget: &mut Budget<'_>) -> Result<Te
     walk(tensor, text, |place, token| {
         budget.take(&tensor.name, token.len())?;
         let plain = token.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-        let value = match plain {
+        let value: Option<String> = match plain {
             Some(plain) if !plain.contains('\\') => Some(plain.to_owned()),
             Some(_) => serde_json::from_str(token).ok(),
             None => None,
         };
-        strings.push(value.ok_or_else(|| wrong_element(tensor, place, token))?);
+        strings.push(value.ok_or_else(|| wrong_element(tensor, place, token))?.into());
         Ok(())
     })?;
     Ok(TensorData::Strings(strings))

@@ -20,7 +20,7 @@ const LIMITS: RequestLimits = RequestLimits::for_body(1 << 20);
 
 fn http(header_length: Option<usize>) -> HttpDialect {
     let model = ModelRef { name: "fraud".into(), version: None };
-    HttpDialect { model, header_length, regions: None, strict_json: false }
+    HttpDialect { model, header_length, regions: None, strict_json: false, triton_statuses: false }
 }
 
 fn parse(dialect: &impl Dialect, body: &Bytes) -> Result<InferRequest, Fault> {
@@ -95,7 +95,7 @@ fn json_and_binary_inputs_may_be_mixed_and_neither_names_nor_raw_tensors_are_cop
     assert_eq!(fixed(&request.inputs[0]).as_ptr(), body[json.len()..].as_ptr());
     assert!(body.as_ptr_range().contains(&request.inputs[2].name.as_ptr()));
     assert_eq!(fixed(&request.inputs[1]), [1, 0]);
-    assert_eq!(request.inputs[2].data, TensorData::Strings(vec!["hi".into(), String::new()]));
+    assert_eq!(request.inputs[2].data, TensorData::Strings(vec!["hi".into(), Bytes::new()]));
 }
 
 #[test]

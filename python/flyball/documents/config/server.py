@@ -201,6 +201,9 @@ class ServerConfig(BaseModel):
         "1 to 128 of `A-Z a-z 0-9 . _ -`",
         "The name in the server's metadata. Some of Triton's clients expect `triton`.",
     )
+    triton_statuses: bool = _switch(
+        "Answer a tensor request whose body is too large with 400, as Triton does, instead of 413."
+    )
     strict_json: bool = _switch("Refuse NaN and Infinity in the JSON of requests and answers, which the standard lacks.")
     strict_readiness: bool = _switch("Report the server as ready only while every model that should serve does.")
     features_folder: str | None = _path(

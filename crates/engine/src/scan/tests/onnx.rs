@@ -132,8 +132,16 @@ pub(super) struct ValueInfoProto {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct TypeProto {
+    #[prost(message, optional, tag = "1")]
+    pub(super) tensor_type: Option<TensorTypeProto>,
     #[prost(message, optional, boxed, tag = "4")]
     pub(super) sequence_type: Option<Box<SequenceProto>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct TensorTypeProto {
+    #[prost(int32, tag = "1")]
+    pub(super) elem_type: i32,
 }
 
 #[derive(Clone, PartialEq, Message)]

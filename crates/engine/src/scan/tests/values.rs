@@ -1,4 +1,4 @@
-//! Which models have a run time that depends on input values.
+//! Which models have a run time that depends on input values, and which read the elements of their texts.
 
 use super::onnx::*;
 use super::scanned;
@@ -106,4 +106,47 @@ fn loops_and_sizes_in_graphs_inside_and_in_functions_count() {
     let call = NodeProto { domain: "mine".into(), ..wired("f", &["x"], "y") };
     let calling = ModelProto { functions: vec![function], ..model(whole(vec![call])) };
     assert!(scanned(&calling).unwrap().value_dependent);
+}
+
+fn typed(name: &str, elem_type: i32) -> ValueInfoProto {
+    let of = TypeProto { tensor_type: Some(TensorTypeProto { elem_type }), ..TypeProto::default() };
+    ValueInfoProto { name: name.into(), r#type: Some(of) }
+}
+
+/// Takes the text `x` and the number `n`.
+#[track_caller]
+fn moves_texts(nodes: Vec<NodeProto>) -> bool {
+    let input = vec![typed("x", 8), typed("n", 1)];
+    scanned(&model(GraphProto { input, initializer: vec![constant("c")], ..graph(nodes) }))
+        .unwrap()
+        .moves_texts
+}
+
+#[test]
+fn a_model_moves_its_texts_if_no_operator_that_they_reach_reads_them() {
+    let gathered = || wired("Gather", &["x", "c"], "a");
+    assert!(moves_texts(vec![gathered(), wired("Identity", &["a"], "y"), wired("Exp", &["n"], "z")]));
+    assert!(moves_texts(vec![wired("Shape", &["x"], "a"), wired("Mul", &["a", "c"], "y")]));
+    assert!(!moves_texts(vec![gathered(), wired("StringNormalizer", &["a"], "y")]));
+    assert!(!moves_texts(vec![wired("StringNormalizer", &["a"], "y"), gathered()]), "in any order");
+    let read_inside = |name: &str| {
+        let inner = graph(vec![wired("StringNormalizer", &[name], "b")]);
+        let branch =
+            AttributeProto { name: "then_branch".into(), g: Some(inner), ..AttributeProto::default() };
+        NodeProto { attribute: vec![branch], ..wired("If", &["c"], "z") }
+    };
+    assert!(!moves_texts(vec![gathered(), read_inside("a")]));
+    assert!(!moves_texts(vec![NodeProto {
+        domain: "com.microsoft".into(),
+        ..wired("Identity", &["x"], "y")
+    }]));
+    let mine = FunctionProto {
+        name: "Identity".into(),
+        domain: String::new(),
+        node: vec![node("StringNormalizer", "")],
+    };
+    let whole = whole(vec![wired("Identity", &["x"], "y")]);
+    let input = vec![typed("x", 8)];
+    let shadowed = ModelProto { functions: vec![mine], ..model(GraphProto { input, ..whole }) };
+    assert!(!scanned(&shadowed).unwrap().moves_texts);
 }

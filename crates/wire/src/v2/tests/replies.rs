@@ -27,7 +27,7 @@ fn an_answer_in_json_has_shortest_floats_and_escaped_texts() {
         name: "label\n".into(),
         datatype: DataType::Bytes,
         shape: Shape::from_slice(&[1, 2]),
-        data: TensorData::Strings(vec!["é\"".into(), String::new()]),
+        data: TensorData::Strings(vec!["é\"".into(), Bytes::new()]),
     };
     let score = tensor("score", DataType::Fp32, fp32(&[0.1, -0.0, 1.0, 16_777_216.0]));
     let flags = tensor("flags", DataType::Bool, vec![1, 0]);
@@ -70,6 +70,13 @@ fn what_strict_json_cannot_carry_is_a_fault_with_advice_and_is_fine_as_raw_bytes
         (tensor("y", DataType::Fp64, f64::INFINITY.to_le_bytes().to_vec()), "output 'y' holds inf"),
         (tensor("y", DataType::Fp32, fp32(&[f32::NEG_INFINITY])), "output 'y' holds -inf"),
         (tensor("y", DataType::Fp16, vec![0, 60]), "output 'y' is FP16, which JSON does not carry"),
+        (
+            Tensor {
+                data: TensorData::Strings(vec![vec![255].into()]),
+                ..tensor("y", DataType::Bytes, vec![])
+            },
+            "output 'y' has bytes that are not UTF-8",
+        ),
     ];
     for (tensor, wanted) in cases {
         assert!(answer(&strict, None, vec![(tensor.clone(), true)]).is_ok());
