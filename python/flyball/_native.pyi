@@ -70,7 +70,8 @@ def model_files(path: str) -> bytes:
     """Digests of a model's file and of its external data, read without ONNX Runtime.
 
     {"digest", "size_bytes", "external_data": [{"name", "digest", "size_bytes"}],
-     "opset": [{"domain", "version"}], "producer", "nodes", "inputs": [{"name", "datatype"?, "shape"?}], "outputs"}
+     "opset": [{"domain", "version"}], "producer", "nodes", "inputs": [{"name", "datatype"?, "shape"?}], "outputs",
+     "optional_inputs"}
     """
 
 def copy_external_data(model: str, name: str, target: str) -> None:
@@ -80,7 +81,8 @@ def scan_model(path: str) -> bytes:
     """What a model's file says of itself, if it may be served at all; read without ONNX Runtime, nothing is loaded.
 
     {"opset", "producer", "nodes", "nodes_expanded", "depth", "functions", "initialisers", "weight_bytes", "domains": [str],
-     "inputs", "outputs", "value_dependent", "external_data": {name: bytes that it must have}}
+     "inputs", "outputs", "optional_inputs", "moves_texts", "value_dependent",
+     "external_data": {name: bytes that it must have}}
     """
 
 def inspect(path: str, options: bytes) -> bytes:

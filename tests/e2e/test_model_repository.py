@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import tritonclient.http as triton_http
+from onnx import TensorProto, helper, numpy_helper
 from tritonclient.utils import InferenceServerException
 
 from tests.support import command_line, model_repositories, serving, triton_clients
@@ -163,6 +165,47 @@ def test_a_client_s_configuration_replaces_the_file_until_the_file_changes(
         assert rows_max() == 2
         assert client.is_model_ready("fraud", "2")
     assert server.stop().code == 0
+
+
+def test_an_optional_input_has_the_model_s_constant_where_a_request_leaves_it_out(
+    start: Callable[..., Server], tmp_path: Path
+) -> None:
+    """y = x * scale, with 3 as the scale's default."""
+    (tmp_path / "scaled/1").mkdir(parents=True)
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 1]) for name in ("x", "scale", "y")]
+    default = numpy_helper.from_array(np.array([[3]], np.float32), "scale")
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "scale"], ["y"])], "g", tensors[:2], tensors[2:], [default])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, str(tmp_path / "scaled/1/model.onnx"))
+    (tmp_path / "scaled/config.pbtxt").write_text("""
+max_batch_size: 8
+input [ { name: "x" data_type: TYPE_FP32 dims: [ 1 ] }, { name: "scale" data_type: TYPE_FP32 dims: [ 1 ] optional: true } ]
+""")
+    command = [*serving.flyball(), "serve", "--model-repository", tmp_path, "--listen", "127.0.0.1:0"]
+    server = start(*command)
+    x, scale = np.array([[1], [2]], np.float32), np.array([[5], [7]], np.float32)
+    with triton_clients.grpc_client(server) as client:
+        infer = triton_clients.grpc_infer
+        assert_same(infer(client, "scaled", {"x": x}), {"y": x * 3})
+        assert_same(infer(client, "scaled", {"x": x, "scale": scale}), {"y": x * scale})
+        with pytest.raises(InferenceServerException, match="expected number of inputs between 1 and 2 but got 1 inputs"):
+            infer(client, "scaled", {"scale": scale})
+        config = client.get_model_config("scaled").config
+    assert [(tensor.name, tensor.optional) for tensor in config.input] == [("x", False), ("scale", True)]
+
+
+@pytest.mark.parametrize(("protocol", "prefix"), [("http", ""), ("grpc", "triton-grpc-protocol-")])
+def test_a_restricted_api_needs_its_header(
+    repository: Path, start: Callable[..., Server], protocol: str, prefix: str
+) -> None:
+    flags = ["--restricted-api", "inference,metadata:key=secret", "--listen", "127.0.0.1:0"]
+    server = start(*serving.flyball(), "serve", "--model-repository", repository, *flags)
+    client_of = {"http": triton_clients.http_client, "grpc": triton_clients.grpc_client}[protocol]
+    with client_of(server) as client:
+        assert client.is_server_ready()
+        with pytest.raises(InferenceServerException, match=f"is restricted, expecting header '{prefix}key'"):
+            client.get_server_metadata(headers={f"{prefix}key": "wrong"})
+        client.get_server_metadata(headers={f"{prefix}key": "secret"})
 
 
 def listed(client: triton_http.InferenceServerClient) -> dict[str, tuple[str | None, str]]:

@@ -72,6 +72,7 @@ def test_defaults_are_those_of_the_native_side():
         "journal_key": None,
         "journal_kek": None,
         "offline": False,
+        "restricted_apis": [],
         "cors_origins": [],
         "compress_bytes_min": 1024,
         "log": "info",

@@ -165,12 +165,22 @@ Z = DeclaredTensor(name="z", datatype="BYTES", shape=[-1, -1])
 UNKNOWN = DeclaredTensor(name="u", datatype=None, shape=None)
 
 
-def compared(text, inputs=(X,), outputs=(Y,)):
+def compared(text, inputs=(X,), outputs=(Y,), constants=()):
     files = ModelFiles(
-        digest="", size_bytes=0, external_data=[], opset=[], producer="", nodes=0, inputs=inputs, outputs=outputs
+        digest="",
+        size_bytes=0,
+        external_data=[],
+        opset=[],
+        producer="",
+        nodes=0,
+        inputs=inputs,
+        outputs=outputs,
+        optional_inputs=constants,
     )
     notes = Notes()
-    return tensors.shapes_of(read_config(text), files, notes), notes
+    config = read_config(text)
+    tensors.optional_of(config, files, notes)
+    return tensors.shapes_of(config, files, notes), notes
 
 
 @pytest.mark.parametrize(
@@ -196,7 +206,7 @@ def test_tensors_as_the_model_has_them_map(text):
         ('input { name: "x" dims: [ -1, -1 ] }', 'input "x" dims', "[-1, -1] differs from the model's [-1, 4]"),
         ('input { name: "x" dims: 4 }', 'input "x" dims', "[4] differs from the model's [-1, 4]"),
         ('max_batch_size: 2 input { name: "x" dims: [ -1, 4 ] }', 'input "x" dims', "[-1, 4] after the batch axis differs"),
-        ('input { name: "x" optional: true }', 'input "x" optional', "every input"),
+        ('input { name: "x" optional: true }', 'input "x" optional', "no default"),
         ('input { name: "x" allow_ragged_batch: true }', 'input "x" allow_ragged_batch', "are not batched"),
     ],
 )
@@ -240,6 +250,16 @@ def test_a_format_needs_three_axes():
 def test_a_reshape_to_other_elements_refuses_the_model(reshape):
     with pytest.raises(ModelRefusedError, match=r'input "x": reshape .* must have as many elements and free axes'):
         compared(f'max_batch_size: 2 input {{ name: "x" dims: [ 2, 2 ] reshape {{ shape: {reshape} }} }}')
+
+
+def test_a_constant_that_the_configuration_names_is_an_input_with_a_default():
+    scale = DeclaredTensor(name="scale", datatype="FP32", shape=[-1, 1])
+    text = 'max_batch_size: 8 input [ { name: "x" dims: 4 }, { name: "scale" dims: 1 optional: true } ]'
+    shapes, notes = compared(text, constants=[scale])
+    assert shapes == {}
+    assert 'input "scale" optional' not in said(notes)
+    with pytest.raises(ModelRefusedError, match="an input with a default cannot have a reshape"):
+        compared('input { name: "scale" dims: [ 1, 1 ] reshape { shape: [ 1 ] } }', constants=[scale])
 
 
 @pytest.mark.parametrize(
@@ -314,11 +334,14 @@ def test_every_field_that_a_configuration_states_has_a_note_or_is_the_reason_of_
     stated = {field.name for field, _ in message.ListFields()}
     refusal = ""
     declared = {"inputs": (X,), "outputs": (Y,)}
-    files = ModelFiles(digest="", size_bytes=0, external_data=[], opset=[], producer="", nodes=0, **declared)
+    files = ModelFiles(
+        digest="", size_bytes=0, external_data=[], opset=[], producer="", nodes=0, optional_inputs=[], **declared
+    )
     try:
         mapping.identity(config, "m", notes)
         versions.chosen(config, [1, 2, 3], notes)
         tensors.shapes_of(config, files, notes)
+        tensors.optional_of(config, files, notes)
     except ModelRefusedError as error:
         refusal = error.message
     if refusal:

@@ -132,6 +132,9 @@ pub struct Artifact {
     pub digest: Digest,
     #[serde(default)]
     pub external_data: Vec<ExternalData>,
+    /// Inputs that are also constants of the model: clients may leave them out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub optional_inputs: Vec<String>,
 }
 
 impl Artifact {

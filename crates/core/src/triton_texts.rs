@@ -44,13 +44,18 @@ pub fn load_failed(model: &str) -> String {
 /// `core/src/infer_request.cc`
 pub fn missing_inputs<'n>(
     model: &str,
-    wanted: usize,
+    (least, most): (usize, usize),
     got: impl ExactSizeIterator<Item = &'n str>,
     missing: impl Iterator<Item = &'n str>,
 ) -> String {
     let count = got.len();
+    let wanted = if least == most {
+        format!("{most} inputs")
+    } else {
+        format!("number of inputs between {least} and {most}")
+    };
     format!(
-        "expected {wanted} inputs but got {count} inputs for model '{model}'. Got input(s) [{}], but missing required \
+        "expected {wanted} but got {count} inputs for model '{model}'. Got input(s) [{}], but missing required \
          input(s) [{}]. Please provide all required input(s).",
         quoted(got),
         quoted(missing)
@@ -227,7 +232,7 @@ mod tests {
     #[test]
     fn lists_are_written_without_spaces() {
         assert_eq!(
-            missing_inputs("m", 3, ["a"].into_iter(), ["b", "c"].into_iter()),
+            missing_inputs("m", (3, 3), ["a"].into_iter(), ["b", "c"].into_iter()),
             "expected 3 inputs but got 1 inputs for model 'm'. Got input(s) ['a'], but missing required input(s) ['b','c']. \
              Please provide all required input(s)."
         );

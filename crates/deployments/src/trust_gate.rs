@@ -257,6 +257,11 @@ fn artifact_signed(
     base: &Path,
     packages: &[(PathBuf, Manifest)],
 ) -> Result<(), Refused> {
+    // Nobody approved other values of the model's constants.
+    if !artifact.optional_inputs.is_empty() {
+        let why = "a release does not cover optional_inputs".to_owned();
+        return Err(Refused::Malformed { what: "the deployment", why });
+    }
     let path = base.join(&artifact.path);
     let beside = artifact.external_data.iter().map(|file| (path.with_file_name(&file.name), file.digest));
     for (path, wanted) in [(path.clone(), artifact.digest)].into_iter().chain(beside) {
@@ -292,6 +297,15 @@ mod tests {
         let index = json!({"format": 1, "generation": 1, "deployments": [], "environment": environment});
         let parts = json!({"index": index.to_string(), "documents": []}).to_string();
         Bundle::from_memory(parts.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_signed_model_has_no_inputs_that_were_constants_of_its_file() {
+        let digest = format!("sha256:{}", "0".repeat(64));
+        let artifact = json!({"path": "m.onnx", "digest": digest, "optional_inputs": ["scale"]});
+        let artifact: snapshot::Artifact = serde_json::from_value(artifact).unwrap();
+        let refused = artifact_signed(&artifact, Path::new(""), &[]).unwrap_err();
+        assert!(refused.to_string().contains("a release does not cover optional_inputs"), "{refused}");
     }
 
     fn document(more: Value) -> snapshot::Deployment {

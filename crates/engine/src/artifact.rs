@@ -3,8 +3,8 @@
 //! What was verified is what runs, whatever happens to the files meanwhile.
 
 use crate::plain_file::PlainFile;
-use crate::{MemoryBudget, Refusal, ScanFacts, ScanLimits};
-use flyball_core::{Digest, snapshot};
+use crate::{MemoryBudget, Refusal, ScanFacts, ScanLimits, optional};
+use flyball_core::{Digest, Tensor, snapshot};
 use serde::Serialize;
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -25,6 +25,8 @@ pub struct Artifact {
     pub facts: ScanFacts,
     pub(crate) model: Vec<u8>,
     pub(crate) external_data: Vec<(String, Arc<[u8]>)>,
+    /// The inputs that clients may leave out, with their elements then.
+    pub defaults: Vec<Tensor>,
 }
 
 impl Artifact {
@@ -41,6 +43,9 @@ impl Artifact {
         memory.room_for(opened.size_bytes.saturating_add(beside))?;
         let model = verified(opened, &file_name(&path), &wanted.digest)?;
         let facts = ScanFacts::of(&model, &limits)?;
+        let (model, defaults) = optional::take(model, &wanted.optional_inputs)?;
+        // Its operators may read what was a constant before.
+        let facts = if defaults.is_empty() { facts } else { ScanFacts::of(&model, &limits)? };
         let mut external_data = Vec::with_capacity(facts.external_data.len());
         for (name, &needs) in &facts.external_data {
             let listed = wanted.external_data.iter().find(|file| file.name == *name);
@@ -48,7 +53,7 @@ impl Artifact {
             let opened = open_external(&path, name, needs)?;
             external_data.push((name.clone(), verified(opened, name, &listed.digest)?.into()));
         }
-        Ok(Artifact { digest: wanted.digest, facts, model, external_data })
+        Ok(Artifact { digest: wanted.digest, facts, model, external_data, defaults })
     }
 
     /// Reads a model without expected digests, for `inspect`: there is no snapshot yet.
@@ -60,6 +65,7 @@ impl Artifact {
             path: path.to_string_lossy().into_owned(),
             digest: model.digest,
             external_data: listed.collect(),
+            optional_inputs: Vec::new(),
         };
         Artifact::read(&wanted, Path::new(""), MemoryBudget::UNLIMITED)
     }

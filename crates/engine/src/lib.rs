@@ -19,6 +19,7 @@ mod load;
 mod log;
 mod memory;
 mod operator_new;
+mod optional;
 mod output;
 mod plain_file;
 mod probe;

@@ -44,6 +44,8 @@ pub enum Refusal {
     /// The deployment's shapes for clients do not fit.
     #[error("{0}: correct the deployment's shapes, or export the model again")]
     Shapes(String),
+    #[error("{0}: leave 'optional' out of the configuration, or export the model again")]
+    Default(String),
     #[error("the model uses an operator that this ONNX Runtime does not have: {0}")]
     UnknownOp(String),
     #[error(

@@ -73,6 +73,8 @@ const DECLARED_MAX: u64 = 10_000;
 const DECLARED_ADVICE: &str = "join them into fewer tensors";
 const DECLARED_BYTES_MAX: u64 = 64 << 10;
 const ENTRIES_MAX: u64 = 1000;
+/// Maximum inputs that may be left out.
+const OPTIONAL_MAX: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Opset {
@@ -97,6 +99,9 @@ pub struct ScanFacts {
     pub domains: BTreeSet<String>,
     pub inputs: Vec<DeclaredTensor>,
     pub outputs: Vec<DeclaredTensor>,
+    /// Constants that are declared as inputs too, so that a client could send another value. Empty if there are more
+    /// than `OPTIONAL_MAX`: then the file lists its weights among the inputs, as old ones do.
+    pub optional_inputs: Vec<DeclaredTensor>,
     /// The run time depends on input values, so measurements do not predict it.
     ///
     /// The model has loops, or makes tensors whose sizes are computed from these values.
@@ -233,6 +238,11 @@ fn declare(graph: Piece<'_>, facts: &mut ScanFacts) -> Result<(), ScanError> {
             }
             _ => {}
         }
+    }
+    let constants =
+        inputs.iter().filter(|&&input| matches!(name(input, 1), Ok(Some(name)) if weights.contains(name)));
+    if constants.clone().count() <= OPTIONAL_MAX {
+        facts.optional_inputs = constants.map(|&input| declared(input)).collect::<Result<_, _>>()?;
     }
     for input in inputs {
         if !name(input, 1)?.is_some_and(|name| weights.contains(name)) {

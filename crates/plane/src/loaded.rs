@@ -155,6 +155,8 @@ pub struct Model<M> {
     pub labels: HashMap<String, Arc<[String]>>,
     /// Whether the first axis counts rows, also where they are not batched.
     pub(crate) in_rows: bool,
+    /// The inputs that clients may leave out, and their elements then.
+    pub(crate) defaults: Vec<Tensor>,
     /// Whether BYTES inputs may be any bytes; else they are UTF-8.
     pub(crate) moves_texts: bool,
     /// None if clients use the model's own shapes.
@@ -178,6 +180,8 @@ pub struct ModelParts<M> {
     /// Runs the model once one of its runs could not be stopped.
     pub hosted: Option<HostedModel>,
     pub labels: HashMap<String, Arc<[String]>>,
+    /// The inputs that clients may leave out, in the model's own shapes.
+    pub defaults: Vec<Tensor>,
     /// No operator reads the elements of BYTES inputs, so they may be any bytes.
     pub moves_texts: bool,
     /// False if the deployment says that the model has no batch axis.
@@ -205,6 +209,7 @@ impl<M> Model<M> {
             signature: loaded.signature,
             batching: loaded.batching,
             labels: parts.labels,
+            defaults: parts.defaults,
             moves_texts: parts.moves_texts,
             client_shapes: parts.client_shapes,
             meter: parts.meter,
@@ -247,6 +252,11 @@ impl<M> Model<M> {
     /// The model's own shapes of tensors that clients see in another one, by name.
     pub fn reshaped(&self) -> HashMap<String, Vec<i64>> {
         self.client_shapes.as_ref().map(ClientShapes::reshaped).unwrap_or_default()
+    }
+
+    /// The names of the inputs that clients may leave out.
+    pub fn optional_inputs(&self) -> impl Iterator<Item = &str> {
+        self.defaults.iter().map(|default| &*default.name)
     }
 
     /// The layouts of image inputs, by name.

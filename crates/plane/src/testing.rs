@@ -171,6 +171,7 @@ impl Made {
             batching: Batching { rows_max: self.rows_max, reason: None },
             labels: HashMap::new(),
             in_rows: true,
+            defaults: Vec::new(),
             moves_texts: true,
             client_shapes: None,
             meter: Arc::new(()),

@@ -51,6 +51,7 @@ struct ModelFiles {
     nodes: u64,
     inputs: Vec<DeclaredTensor>,
     outputs: Vec<DeclaredTensor>,
+    optional_inputs: Vec<DeclaredTensor>,
 }
 
 #[pyfunction]
@@ -66,6 +67,7 @@ pub(crate) fn model_files<'py>(py: Python<'py>, path: PathBuf) -> PyResult<Bound
             nodes: facts.nodes,
             inputs: facts.inputs,
             outputs: facts.outputs,
+            optional_inputs: facts.optional_inputs,
         })
     })?;
     json(py, &files)

@@ -350,6 +350,14 @@ impl Visit {
         Visit { caller: CallerIndex::ANONYMOUS, name: None, access: Access::default(), admitted: Ok(None) }
     }
 
+    /// The same visit, or one that is not admitted because of this fault.
+    pub(crate) fn if_allowed(self, allowed: Result<(), Fault>) -> Visit {
+        match allowed {
+            Ok(()) => self,
+            Err(fault) => Visit { admitted: self.admitted.and(Err(Box::new(fault))), ..self },
+        }
+    }
+
     /// The guard to hold while the request lasts, and whether it is admitted.
     pub(crate) fn split(self) -> (Option<InFlight>, Result<(), Fault>) {
         match self.admitted {

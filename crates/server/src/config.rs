@@ -3,7 +3,7 @@
 //! `python/flyball/documents/config` has the same keys and defaults, and `docs/reference/server-config.md` is generated
 //! from those; only this module checks them.
 
-use crate::hosts;
+use crate::{hosts, restricted};
 use flyball_core::snapshot::is_valid_name;
 use flyball_engine::ProbeLimits;
 use flyball_journal::KekSource;
@@ -113,6 +113,8 @@ pub struct ServerConfig {
     pub journal_kek: Option<String>,
     /// Rows come from files: features are not looked up or counted, and rows may contain their values.
     pub offline: bool,
+    /// APIs that need a header: `API[,API…]:HEADER=VALUE`, as in Triton.
+    pub restricted_apis: Vec<String>,
     /// Web pages of these origins may read responses; `*` for any.
     pub cors_origins: Vec<String>,
     /// Shorter responses are never compressed.
@@ -176,6 +178,7 @@ impl Default for ServerConfig {
             journal_key: None,
             journal_kek: None,
             offline: false,
+            restricted_apis: Vec::new(),
             cors_origins: Vec::new(),
             compress_bytes_min: 1024,
             log: "info".to_owned(),
@@ -201,17 +204,19 @@ impl ServerConfig {
                 faults.push(fault(key, written[key].clone()));
             }
         }
-        let items: [(_, _, Check); 3] = [
+        let items: [(_, _, Check); 4] = [
             ("listen", &self.listen, |address| Endpoint::parse(address).is_some()),
             ("cors_origins", &self.cors_origins, is_valid_origin),
             ("hosts", &self.hosts, hosts::is_valid),
+            ("restricted_apis", &self.restricted_apis, restricted::is_valid),
         ];
         for (key, items, is_valid) in items {
             for (place, item) in items.iter().enumerate().filter(|(_, item)| !is_valid(item)) {
                 let allowed = allowed(&format!("{key}[]"));
                 faults.push(ConfigFault {
                     path: format!("{key}[{place}]"),
-                    is: item.as_str().into(),
+                    // What follows may be a secret.
+                    is: item.split('=').next().unwrap_or_default().into(),
                     allowed,
                 });
             }

@@ -62,17 +62,27 @@ pub(crate) enum Call {
 pub(crate) fn enter(context: &Rc<LaneContext>, peer: &Peer, request: Request<Incoming>) -> Call {
     let path = request.uri().path();
     let method = path.strip_prefix(SERVICE);
-    let visit = || context.visit(peer, request.headers());
+    let allowed = || context.shared.restricted.grpc(path, request.headers());
+    let visit = || context.visit(peer, request.headers()).if_allowed(allowed());
     match method {
         Some("ModelInfer") => Call::Walk(walk::WalkCall::begin(context, visit(), false, request)),
         Some("ModelStreamInfer") => {
+            if let Err(fault) = allowed() {
+                return Call::Streams(refuse(&fault));
+            }
             let guest = Guest::find(context.shared.callers.as_ref(), peer, request.headers());
             Call::Streams(stream_infer::begin(context, guest, request))
         }
-        Some("ServerLive" | "ServerReady") => Call::Other(request, Visit::open()),
+        Some("ServerLive" | "ServerReady") => {
+            let visit = Visit::open().if_allowed(allowed());
+            Call::Other(request, visit)
+        }
         None if path == DECIDE => Call::Walk(walk::WalkCall::begin(context, visit(), true, request)),
         None if REFLECTION.contains(&path) => Call::Streams(reflection::begin(context, visit(), request)),
         None if path.starts_with(HEALTH) => {
+            if let Err(fault) = allowed() {
+                return Call::Streams(refuse(&fault));
+            }
             let access = context.visitor(peer, request.headers()).access();
             Call::Health { request, access }
         }

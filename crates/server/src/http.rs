@@ -29,12 +29,13 @@ use flyball_telemetry::{BuildFacts, Gauges, triton_page};
 use flyball_wire::Problem;
 use flyball_wire::metadata::{self, Allowed, ModelMetadata, ServerMetadata};
 use hyper::body::{Body, Incoming};
-use path::{Extension, JournalTarget, Target};
+use path::JournalTarget;
 use response_options::ResponseOptions;
 use std::time::Duration;
 use walk::{Named, WalkRequest};
 
 pub(crate) use decisions::idempotency_key;
+pub(crate) use path::{Extension, Target};
 
 const JSON: &str = "application/json";
 /// A parsed name: a text would be copied for each request.
@@ -102,6 +103,7 @@ fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, unread
     let ours = decisions::is_ours(request.uri().path());
     let open = matches!(target, Some(Target::Live | Target::Ready));
     let visit = if open { Visit::open() } else { context.visit(peer, request.headers()) };
+    let visit = visit.if_allowed(context.shared.restricted.http(target.as_ref(), request.headers()));
     let walks = match target {
         Some(Target::Infer(_)) => true,
         Some(Target::Decision(_)) => request.method() == Method::POST,

@@ -39,6 +39,7 @@ mod protocol_stream;
 mod refusals;
 mod refused_queries;
 mod reply;
+mod restricted;
 mod server;
 mod settled;
 mod setup;

@@ -14,6 +14,7 @@ use crate::listen::{self, Address};
 use crate::machine::machine;
 use crate::open_streams::OpenStreams;
 use crate::refused_queries::RefusedQueries;
+use crate::restricted::Restricted;
 use crate::settled::settled;
 use crate::setup::{
     StartError, begin_to_log, clock, lanes, limits, listen_all, lock_memory_if, open_callers, open_engine,
@@ -126,6 +127,7 @@ impl Server {
             address_slots: AddressSlots::new(config.connections_per_address_max),
             streams: OpenStreams::new(config.streams_total_max),
             open: Arc::default(),
+            restricted: Restricted::new(&config.restricted_apis),
             config,
             tls,
             callers,

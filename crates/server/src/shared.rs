@@ -13,6 +13,7 @@ use crate::offload::Offloaded;
 use crate::open_connections::OpenConnections;
 use crate::open_streams::OpenStreams;
 use crate::refused_queries::RefusedQueries;
+use crate::restricted::Restricted;
 use crate::tls::Tls;
 use crate::trust::TrustFiles;
 use flyball_deployments::{Applied, Loader};
@@ -43,6 +44,7 @@ pub(crate) struct Shared {
     pub(crate) regions: Option<Arc<Regions>>,
     pub(crate) tls: Option<Tls>,
     pub(crate) callers: Option<Callers>,
+    pub(crate) restricted: Restricted,
     /// `None` if only unsigned deployments are served.
     pub(crate) trust: Option<TrustFiles>,
     /// `None` if decisions are not recorded.

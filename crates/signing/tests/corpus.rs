@@ -95,8 +95,12 @@ fn model((version, files): (&String, &Value)) -> (String, Digest) {
     let digest = |text: &Value| text.as_str().expect("a text").parse().expect("a digest");
     let data = files["external_data"].as_object().into_iter().flatten();
     let data = data.map(|(name, text)| ExternalData { name: name.clone(), digest: digest(text) });
-    let artifact =
-        Artifact { path: String::new(), digest: digest(&files["digest"]), external_data: data.collect() };
+    let artifact = Artifact {
+        path: String::new(),
+        digest: digest(&files["digest"]),
+        external_data: data.collect(),
+        optional_inputs: Vec::new(),
+    };
     (version.clone(), artifact.digest_with_data())
 }
 

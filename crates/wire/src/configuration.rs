@@ -35,6 +35,8 @@ pub struct Configuration {
     pub sessions: usize,
     pub inputs: Vec<TensorSpec>,
     pub outputs: Vec<TensorSpec>,
+    /// The names of the inputs that clients may leave out.
+    pub optional: Vec<String>,
     /// The model's own shapes of tensors that clients see in another one, by name.
     pub reshaped: HashMap<String, Vec<i64>>,
     /// The layouts of image inputs, by name.
@@ -67,6 +69,12 @@ struct Tensor<'c> {
     dims: &'c [i64],
     #[serde(skip_serializing_if = "Option::is_none")]
     reshape: Option<Reshape<'c>>,
+    #[serde(skip_serializing_if = "is_false")]
+    optional: bool,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 #[derive(Serialize)]
@@ -115,6 +123,7 @@ impl Configuration {
             format: self.format(spec).into(),
             dims: self.dims(spec).to_vec(),
             reshape: reshape(spec),
+            optional: self.optional.contains(&spec.name),
         };
         let output = |spec: &TensorSpec| proto::ModelOutput {
             name: spec.name.clone(),
@@ -181,7 +190,8 @@ impl Configuration {
         let data_type = data_type(spec.datatype).as_str_name();
         let format = format.map(|format| format.as_str_name());
         let reshape = self.reshape(spec).map(|shape| Reshape { shape });
-        Tensor { name: &spec.name, data_type, format, dims: self.dims(spec), reshape }
+        let optional = self.optional.contains(&spec.name);
+        Tensor { name: &spec.name, data_type, format, dims: self.dims(spec), reshape, optional }
     }
 
     fn dims<'c>(&self, spec: &'c TensorSpec) -> &'c [i64] {
@@ -229,6 +239,7 @@ mod tests {
             sessions: 2,
             inputs: vec![spec("x", DataType::Fp32, &[-1, 30])],
             outputs: vec![spec("label", DataType::Bytes, &[-1])],
+            optional: Vec::new(),
             reshaped: HashMap::new(),
             layouts: HashMap::new(),
         }

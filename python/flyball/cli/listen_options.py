@@ -50,6 +50,12 @@ SERVER_OPTIONS: dict[str, Any] = {
     "strict_readiness": _switch(
         _LISTEN, "Report the server as ready only while every model that should serve does.", "--strict-readiness"
     ),
+    "restricted_apis": _several(
+        _LISTEN,
+        "APIs that need a header with this value, as in Triton; may be repeated. Callers with rights protect better.",
+        "--restricted-api",
+        metavar="API[,API…]:HEADER=VALUE",
+    ),
     "cors_origins": _several(
         _LISTEN, "Allow web pages of this origin (CORS); may be repeated.", "--cors-origin", metavar="ORIGIN"
     ),
@@ -81,6 +87,7 @@ SERVER_OPTIONS: dict[str, Any] = {
 _FLAGS = {
     "body_bytes_max": "--http-max-input-size",
     "cors_origins": "--cors-origin",
+    "restricted_apis": "--restricted-api",
     "watch_snapshot": "--watch",
 }
 

@@ -55,6 +55,8 @@ class ModelFiles(Answer):
     nodes: int
     inputs: list[DeclaredTensor]
     outputs: list[DeclaredTensor]
+    optional_inputs: list[DeclaredTensor]
+    """Constants that are declared as inputs too."""
 
 
 class TensorSpec(Answer):
@@ -169,6 +171,10 @@ class ModelScan(Answer):
     """Domains of its operators."""
     inputs: list[DeclaredTensor]
     outputs: list[DeclaredTensor]
+    optional_inputs: list[DeclaredTensor]
+    """Constants that are declared as inputs too."""
+    moves_texts: bool
+    """No operator reads the elements of its BYTES inputs, so they may be any bytes; true without such inputs."""
     value_dependent: bool
     """Its run time depends on input values: it has loops, or tensors sized by these values."""
     external_data: dict[str, int]

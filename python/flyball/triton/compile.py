@@ -116,11 +116,12 @@ def _source(
         files[path] = _files(version, path)
     route = str(chosen[-1])
     shapes = tensors.shapes_of(config, files[paths[route]], notes)
+    optional = tensors.optional_of(config, files[paths[route]], notes)
     labels = tensors.labels_of(config, folder, notes)
     terms = _with_flags(batching.terms_of(config, notes), flags, notes)
     mapping.note_unmapped(config, notes)
     older = {version: path for version, path in paths.items() if version != route}
-    return ModelSource(folder.name, paths[route], route, older, labels, shapes, terms)
+    return ModelSource(folder.name, paths[route], route, older, labels, shapes, optional, terms)
 
 
 def _model_file(version: Path, config: Config) -> Path:

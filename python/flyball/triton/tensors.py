@@ -24,7 +24,6 @@ _LABELS_OF = "label_filename"
 _FLAGS = {
     "is_shape_tensor": "ONNX Runtime has no shape tensors",
     "allow_ragged_batch": "rows of different lengths are not batched",
-    "optional": "a request must contain every input",
     "is_non_linear_format_io": "tensors are in the plain, linear layout",
 }
 # By the numbers of Triton's enumeration ModelInput.Format.
@@ -37,7 +36,7 @@ def shapes_of(config: Config, files: ModelFiles, notes: Notes) -> dict[str, Clie
     batched = config.message.max_batch_size > 0
     shapes: dict[str, ClientShape] = {}
     for role, stated, declared in (
-        ("input", config.message.input, files.inputs),
+        ("input", config.message.input, [*files.inputs, *_named_constants(config, files)]),
         ("output", config.message.output, files.outputs),
     ):
         if not stated:
@@ -61,6 +60,25 @@ def shapes_of(config: Config, files: ModelFiles, notes: Notes) -> dict[str, Clie
     if len(shapes) > SHAPES_MAX:
         raise ModelRefusedError(f"{len(shapes)} tensors have other shapes than in the model; {SHAPES_MAX} are the most")
     return shapes
+
+
+def optional_of(config: Config, files: ModelFiles, notes: Notes) -> list[str]:
+    """The inputs that clients may leave out: the configuration names them, and the model has a constant for each."""
+    constants = [constant.name for constant in _named_constants(config, files)]
+    for tensor in config.message.input:
+        path = f'input "{tensor.name}" optional'
+        if tensor.name in constants:
+            if tensor.HasField("reshape"):
+                raise ModelRefusedError(f"{path}: an input with a default cannot have a reshape")
+            notes.mapped(path, "clients may leave it out; its default is the model's constant")
+        elif tensor.optional:
+            notes.unmapped(path, "the model has no default, so a request must contain it")
+    return constants
+
+
+def _named_constants(config: Config, files: ModelFiles) -> list[DeclaredTensor]:
+    named = {tensor.name for tensor in config.message.input}
+    return [constant for constant in files.optional_inputs if constant.name in named]
 
 
 def labels_of(config: Config, folder: ModelFolder, notes: Notes) -> dict[str, list[str]]:

@@ -206,7 +206,8 @@ impl Check {
     }
 
     fn artifact(&mut self, path: &str, value: &Value) {
-        let Some(artifact) = self.object(path, value, &["path", "digest"], &["external_data"]) else {
+        let optional = ["external_data", "optional_inputs"];
+        let Some(artifact) = self.object(path, value, &["path", "digest"], &optional) else {
             return;
         };
         let file = join(path, "path");
@@ -219,6 +220,11 @@ impl Check {
             let allowed = "a plain file name: external data is next to its model";
             self.string(&join(&path, "name"), item.get("name"), allowed, plain_file_name);
             self.digest(&join(&path, "digest"), item.get("digest"));
+        }
+        let list = join(path, "optional_inputs");
+        for (place, name) in self.list(&list, artifact.get("optional_inputs"), 0..=64).iter().enumerate() {
+            let allowed = "the name of an input";
+            self.string(&format!("{list}[{place}]"), Some(name), allowed, |name| !name.is_empty());
         }
     }
 

@@ -26,6 +26,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
         let artifact = Artifact::read(&version.artifact, base, engine.memory)?;
         let conduct = self.conduct(artifact.digest, artifact.facts.value_dependent);
         let moves_texts = artifact.facts.moves_texts;
+        let defaults = artifact.defaults.clone();
         let lanes = self.plane.lanes.sockets;
         let options = LoadOptions {
             rows_max: document.limits.batch_rows_max.max(1) as usize,
@@ -40,6 +41,7 @@ impl<M: Send + Sync + 'static> Loader<M> {
             version: version.version.as_str().into(),
             hosted: self.hosted(version, base, terms.run_max),
             labels: labels(document),
+            defaults,
             moves_texts,
             may_be_rows: document.limits.batch_rows_max > 0,
             client_shapes: ClientShapes::of(&loaded.signature, &document.shapes).map_err(Refusal::Shapes)?,

@@ -69,7 +69,13 @@ impl ModelParts {
             external_data.push((name, beside.take(bytes)?.into()));
         }
         beside.end()?;
-        Ok(Artifact { digest: self.digest, facts: ScanFacts::default(), model: payload, external_data })
+        Ok(Artifact {
+            digest: self.digest,
+            facts: ScanFacts::default(),
+            model: payload,
+            external_data,
+            defaults: Vec::new(),
+        })
     }
 }
 

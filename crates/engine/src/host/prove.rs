@@ -10,6 +10,7 @@ use crate::latency::LatencyPoint;
 use crate::load::{Probed, sizes};
 use crate::reference_rows::{ReferenceRows, join};
 use crate::{Artifact, Batching, MemoryBudget, Refusal, Run, Runtime, SessionOptions, Signature};
+use bytestring::ByteString;
 use flyball_core::Digest;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -78,6 +79,8 @@ impl Proof {
 #[derive(Clone, PartialEq)]
 pub(super) struct Proven {
     files: Vec<Digest>,
+    /// The inputs that were constants of the file.
+    optional_inputs: Vec<ByteString>,
     rows_max: usize,
     session: SessionOptions,
 }
@@ -144,6 +147,7 @@ impl ModelHosts {
             files: std::iter::once(artifact.digest)
                 .chain(artifact.external_data.iter().map(|(_, bytes)| Digest::of(bytes)))
                 .collect(),
+            optional_inputs: artifact.defaults.iter().map(|default| default.name.clone()).collect(),
             rows_max: ask.rows_max,
             session: ask.session.clone(),
         };

@@ -96,6 +96,7 @@ fn what_onnx_runtime_refuses_is_told_in_the_same_words_and_does_not_cost_the_hos
         facts: ScanFacts::default(),
         model: b"broken".to_vec(),
         external_data: Vec::new(),
+        defaults: Vec::new(),
     };
     let here = Proof::find(&runtime(), &broken, 8, &SessionOptions::default()).unwrap_err().to_string();
     assert_eq!(reason(&hosts, &broken), here);

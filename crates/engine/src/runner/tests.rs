@@ -17,7 +17,7 @@ pub(crate) fn runtime() -> Runtime {
 
 pub(crate) fn artifact(model: Vec<u8>) -> Artifact {
     let facts = ScanFacts::of(&model, &ScanLimits::default()).unwrap();
-    Artifact { digest: Digest::of(&model), facts, model, external_data: Vec::new() }
+    Artifact { digest: Digest::of(&model), facts, model, external_data: Vec::new(), defaults: Vec::new() }
 }
 
 fn tensor(datatype: DataType, shape: &[i64], data: TensorData) -> Tensor {

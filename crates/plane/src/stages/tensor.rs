@@ -25,6 +25,7 @@ pub(crate) fn tensor<M>(
     if let Some(body) = request.whole.take() {
         given.push(raw_input(&model.name, body, &signature.inputs, batched)?);
     }
+    fill_in(name, &mut given, &signature.inputs, &model.defaults, batched)?;
     let mut inputs = inputs(name, given, &signature.inputs, batched)?;
     if !model.moves_texts {
         inputs.iter().try_for_each(is_text)?;
@@ -43,6 +44,59 @@ impl<S: Sink> DecisionWalk<'_, S> {
         program.tensors(step.model, &buffers.rows, rows, &buffers.scores, &mut buffers.scratch, &mut inputs);
         inputs
     }
+}
+
+/// Adds the inputs that the client left out, with a row for each of the others' rows.
+fn fill_in(
+    model: &str,
+    given: &mut Vec<Tensor>,
+    specs: &[TensorSpec],
+    defaults: &[Tensor],
+    batched: bool,
+) -> Result<(), Fault> {
+    if defaults.is_empty() {
+        return Ok(());
+    }
+    let is_given = |name: &str| given.iter().any(|tensor| *tensor.name == *name);
+    let optional = |spec: &TensorSpec| defaults.iter().any(|default| *default.name == *spec.name);
+    if specs.iter().any(|spec| !optional(spec) && !is_given(&spec.name)) {
+        return Err(missing(model, given, specs, defaults));
+    }
+    let rows = if batched { given.first().map_or(1, Tensor::rows) } else { 1 };
+    let left_out: Vec<_> = defaults.iter().filter(|default| !is_given(&default.name)).collect();
+    let bytes: usize = left_out.iter().map(|default| bytes_of(default)).sum();
+    if bytes.saturating_mul(rows) > DEFAULTS_BYTES_MAX {
+        return Err(misfit(format!(
+            "the inputs that are left out take more than {DEFAULTS_BYTES_MAX} bytes in {rows} rows; send fewer rows"
+        )));
+    }
+    given.extend(left_out.into_iter().map(|default| repeated(default, rows)));
+    Ok(())
+}
+
+/// Maximum memory of all defaults of a request: no limit of a body bounds it.
+const DEFAULTS_BYTES_MAX: usize = 64 << 20;
+
+fn bytes_of(tensor: &Tensor) -> usize {
+    match &tensor.data {
+        TensorData::Fixed(bytes) => bytes.len(),
+        TensorData::Strings(strings) => strings.len() * size_of::<bytes::Bytes>(),
+    }
+}
+
+/// The same row several times; a tensor of several rows as it is.
+fn repeated(row: &Tensor, rows: usize) -> Tensor {
+    let mut tensor = row.clone();
+    if rows > 1 && row.rows() == 1 && !row.shape.is_empty() {
+        tensor.shape[0] = i64::try_from(rows).unwrap_or(i64::MAX);
+        tensor.data = match &row.data {
+            TensorData::Fixed(bytes) => TensorData::Fixed(bytes.repeat(rows).into()),
+            TensorData::Strings(strings) => {
+                TensorData::Strings(std::iter::repeat_n(strings, rows).flatten().cloned().collect())
+            }
+        };
+    }
+    tensor
 }
 
 fn inputs(
@@ -89,7 +143,7 @@ fn selected(
 fn in_model_order(model: &str, given: &mut [Tensor], specs: &[TensorSpec]) -> Result<(), Fault> {
     for (place, spec) in specs.iter().enumerate() {
         let Some(found) = given.iter().skip(place).position(|tensor| *tensor.name == *spec.name) else {
-            return Err(missing(model, given, specs));
+            return Err(missing(model, given, specs, &[]));
         };
         given.swap(place, place + found);
     }
@@ -102,11 +156,14 @@ fn in_model_order(model: &str, given: &mut [Tensor], specs: &[TensorSpec]) -> Re
     }
 }
 
-fn missing(model: &str, given: &[Tensor], specs: &[TensorSpec]) -> Fault {
-    let lacks = |spec: &&TensorSpec| !given.iter().any(|tensor| *tensor.name == *spec.name);
+fn missing(model: &str, given: &[Tensor], specs: &[TensorSpec], optional: &[Tensor]) -> Fault {
+    let among =
+        |tensors: &[Tensor], spec: &TensorSpec| tensors.iter().any(|tensor| *tensor.name == *spec.name);
+    let lacks = |spec: &&TensorSpec| !among(given, spec) && !among(optional, spec);
     let missing = specs.iter().filter(lacks).map(|spec| spec.name.as_str());
     let got = given.iter().map(|tensor| &*tensor.name);
-    let missing = triton_texts::missing_inputs(model, specs.len(), got, missing);
+    let counts = (specs.len() - optional.len(), specs.len());
+    let missing = triton_texts::missing_inputs(model, counts, got, missing);
     misfit(format!("{missing} It takes {}", names(specs)))
 }
 
@@ -251,6 +308,35 @@ mod tests {
         assert!(fault.text.starts_with(
             "input 'x': element 1 is not UTF-8 (invalid utf-8 sequence of 1 bytes from index 1)"
         ));
+    }
+
+    #[test]
+    fn an_input_that_is_left_out_has_its_default_in_every_row() {
+        let default = Tensor {
+            data: TensorData::Fixed([1_f32, 2.0].iter().flat_map(|value| value.to_le_bytes()).collect()),
+            ..given("b", &[1, 2])
+        };
+        let specs = [spec("a", &[-1]), spec("b", &[-1, 2])];
+        let defaults = [default];
+        let mut left_out = vec![given("a", &[3])];
+        fill_in("m", &mut left_out, &specs, &defaults, true).unwrap();
+        assert_eq!(left_out[1].shape.as_slice(), [3, 2]);
+        let TensorData::Fixed(bytes) = &left_out[1].data else { panic!("numbers") };
+        let TensorData::Fixed(row) = &defaults[0].data else { panic!("numbers") };
+        assert_eq!(bytes, &row.repeat(3));
+        let mut sent = vec![given("b", &[3, 2]), given("a", &[3])];
+        fill_in("m", &mut sent, &specs, &defaults, true).unwrap();
+        assert_eq!(sent.len(), 2);
+        let many = fill_in("m", &mut vec![given("a", &[1 << 24])], &specs, &defaults, true).unwrap_err();
+        assert!(many.text.ends_with("in 16777216 rows; send fewer rows"), "{many}");
+        let fault = fill_in("m", &mut vec![], &specs, &defaults, true).unwrap_err();
+        assert!(
+            fault.text.starts_with(
+                "expected number of inputs between 1 and 2 but got 0 inputs for model 'm'. Got input(s) [], but missing \
+                 required input(s) ['a']."
+            ),
+            "{fault}"
+        );
     }
 
     #[test]

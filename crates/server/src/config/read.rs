@@ -41,8 +41,8 @@ pub(super) const NUMBERS: [(&str, RangeInclusive<u64>); 26] = [
     ("compress_bytes_min", 0..=(1 << 31) - 1),
 ];
 /// The allowed lengths of lists.
-pub(super) const LISTS: [(&str, RangeInclusive<usize>); 3] =
-    [("listen", 1..=16), ("hosts", 0..=64), ("cors_origins", 0..=64)];
+pub(super) const LISTS: [(&str, RangeInclusive<usize>); 4] =
+    [("listen", 1..=16), ("hosts", 0..=64), ("cors_origins", 0..=64), ("restricted_apis", 0..=16)];
 
 impl ServerConfig {
     /// The settings in these bytes, or all faults, sorted by path.
@@ -116,6 +116,10 @@ pub(super) fn allowed(key: &str) -> String {
             "\"host:port\", \"tls://host:port\" or \"unix:/path\"; an IPv6 host in brackets, port 0 for any free port"
         }
         "hosts[]" => "\"*\", or a host name or address without a port",
+        "restricted_apis[]" => {
+            "API[,API…]:HEADER=VALUE, where API is health, metadata, inference, shared-memory, model-config, \
+             model-repository, statistics, trace or logging"
+        }
         "cors_origins[]" => "\"*\", or \"http[s]://host[:port]\"",
         "tls_cert" | "tls_key" | "tls_client_ca" => "a path where listen has a tls:// address, else null",
         "unix_mode" => "three octal digits, with or without a leading 0",

@@ -17,6 +17,7 @@ pub(crate) fn of(shared: &Shared, access: &Access, wanted: &ModelRef) -> Result<
         sessions: model.sessions(),
         inputs: model.client_signature().inputs.clone(),
         outputs: model.client_signature().outputs.clone(),
+        optional: model.optional_inputs().map(str::to_owned).collect(),
         reshaped: model.reshaped(),
         layouts: model.layouts(),
     })

@@ -237,6 +237,8 @@ pub struct ModelInput {
     pub dims: ::prost::alloc::vec::Vec<i64>,
     #[prost(message, optional, tag = "5")]
     pub reshape: ::core::option::Option<ModelTensorReshape>,
+    #[prost(bool, tag = "8")]
+    pub optional: bool,
 }
 /// Nested message and enum types in `ModelInput`.
 pub mod model_input {

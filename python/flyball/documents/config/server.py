@@ -240,6 +240,14 @@ class ServerConfig(BaseModel):
         "read, a variable, or a program's output within 10 s; null for one created in the folder.",
     )
     offline: bool = _switch("Rows come from files: nothing is looked up or counted, and rows may contain feature values.")
+    restricted_apis: list[str] = _setting(
+        [],
+        "API",
+        "up to 16 of `API[,API…]:HEADER=VALUE`",
+        "APIs that need a header with a fixed value, as Triton's `--http-restricted-api`: `health`, `metadata`, "
+        "`inference`, `shared-memory`, `model-config`, `model-repository`, `statistics`, `trace` or `logging`. "
+        "Over gRPC the header's name starts with `triton-grpc-protocol-`.",
+    )
     cors_origins: list[str] = _setting(
         [],
         "origin",

@@ -41,6 +41,8 @@ class ModelSource:
     labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
     shapes: Mapping[str, ClientShape] = field(default_factory=dict)
     """The shapes for clients of inputs and outputs that differ from the model's."""
+    optional_inputs: Sequence[str] = ()
+    """Constants of the model that clients may send other values for."""
     terms: Terms | None = None
     """Replaces the terms for all models."""
     decision: Mapping[str, object] | None = None
@@ -100,7 +102,7 @@ def _deployment(model: ModelSource, terms: Terms, place: Place | None, read: Rea
         "name": model.name,
         "route": {"version": model.version},
         "versions": [
-            {"version": version, "artifact": _artifact(model.name, versions[version], place, read)}
+            {"version": version, "artifact": _artifact(model, versions[version], place, read)}
             for version in sorted(versions, key=int)
         ],
         **terms.model_dump(),
@@ -110,13 +112,14 @@ def _deployment(model: ModelSource, terms: Terms, place: Place | None, read: Rea
     }
 
 
-def _artifact(name: str, path: Path, place: Place | None, read: Read) -> dict[str, object]:
+def _artifact(model: ModelSource, path: Path, place: Place | None, read: Read) -> dict[str, object]:
     files = read(path)
-    return {
-        "path": place(name, path, files) if place else str(path.absolute()),
+    artifact: dict[str, object] = {
+        "path": place(model.name, path, files) if place else str(path.absolute()),
         "digest": files.digest,
         "external_data": [{"name": item.name, "digest": item.digest} for item in files.external_data],
     }
+    return artifact | ({"optional_inputs": list(model.optional_inputs)} if model.optional_inputs else {})
 
 
 def _refuse_duplicates(models: Sequence[ModelSource]) -> None:

@@ -69,6 +69,8 @@ class Artifact(_Part):
     path: str
     digest: str
     external_data: list[ExternalFile] = []
+    optional_inputs: list[str] = []
+    """Inputs that are also constants of the model: clients may leave them out."""
 
 
 class ModelVersion(_Part):
