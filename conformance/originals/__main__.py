@@ -81,8 +81,8 @@ def _recorded(commit: str) -> dict[str, list[Row]]:
     if not RECORD.is_file():
         return {}
     record = json.loads(RECORD.read_text())
-    # Development builds all have one name, so their runs could be of different code.
-    if record["commit"] != commit or commit == "development":
+    # Records once held rows alone. Development builds all have one name, so their runs could be of different code.
+    if "suites" not in record or record["commit"] != commit or commit == "development":
         return {}
     return {suite: [Row(**row) for row in rows] for suite, rows in record["suites"].items()}
 

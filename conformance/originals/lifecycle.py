@@ -22,6 +22,9 @@ _ONE = "--model-repository models"
 _TWO = "--model-repository models --model-repository models_0"
 _POLL = "--model-control-mode poll --repository-poll-secs 1"
 _EXPLICIT = "--model-control-mode explicit"
+_ONLY = "version_policy: {{ specific {{ versions: [{}] }}}}\n"
+_LOAD_S = 4.0
+"""The cases expect a load to last longer than three seconds."""
 
 
 def _floats(here: Repositories, *backends: str, to: str = "models") -> None:
@@ -129,13 +132,18 @@ def _indexed(here: Repositories) -> None:
     _floats(here, "onnx", to="models_0")
 
 
-def _slow_identity(here: Repositories, *, products: int, versions: int = 1, config: str = "") -> None:
+def _identity(here: Repositories, *, seconds: float = 0, later: str = "", version: int = 1) -> None:
+    """Triton delays the creation of this model; here its warm-up takes `seconds`.
+
+    `later` is the configuration of a reload: version 1 is served first, then `version`.
+    """
     folder = here.fixture("L0_lifecycle/identity_zero_1_int32")
-    stand_in(folder, identity, products=products)
-    if versions == 2:
+    stand_in(folder, identity, seconds=seconds)
+    if later:
         shutil.copytree(folder / "1", folder / "2")
-    if config:
-        shutil.copyfile(folder / "config.pbtxt", here.here / f"config.pbtxt.{config}")
+        config = (folder / "config.pbtxt").read_text()
+        (folder / "config.pbtxt").write_text(config + _ONLY.format(1))
+        (here.here / later).write_text(config + _ONLY.format(version))
 
 
 def _other_platform(here: Repositories) -> None:
@@ -192,18 +200,13 @@ def _with_configs(here: Repositories, *, made: bool) -> None:
     here.edit(custom, r"(?m)^version_policy:.*", "version_policy: { specific: { versions: [2] }}")
 
 
-def steps(slow: int) -> tuple[Step, ...]:
-    """Every case that no other backend is needed for; a run of `slow` products takes a few seconds."""
+def steps() -> tuple[Step, ...]:
+    """Every case that no other backend is needed for."""
+    slow = partial(_identity, seconds=_LOAD_S)
     reloads: list[tuple[str, Models]] = [
-        ("test_model_availability_on_reload", partial(_slow_identity, products=slow)),
-        (
-            "test_model_availability_on_reload_2",
-            partial(_slow_identity, products=slow, versions=2, config="config.pbtxt.v2"),
-        ),
-        (
-            "test_model_availability_on_reload_3",
-            partial(_slow_identity, products=slow, versions=2, config="config.pbtxt.new"),
-        ),
+        ("test_model_availability_on_reload", slow),
+        ("test_model_availability_on_reload_2", partial(slow, later="config.pbtxt.v2", version=2)),
+        ("test_model_availability_on_reload_3", partial(slow, later="config.pbtxt.new")),
     ]
     started = f"{_EXPLICIT} " + " ".join(f"--load-model {name}_{_FLOATS}" for name in ("libtorch", "plan", "simple_onnx"))
     indexed = f"{_EXPLICIT} " + " ".join(f"--load-model {name}_{_FLOATS}" for name in ("onnx", "plan", "simple_libtorch"))
@@ -233,14 +236,14 @@ def steps(slow: int) -> tuple[Step, ...]:
         ("test_file_override_security", _one_version, f"{_ONE} {_EXPLICIT} --load-model onnx_{_FLOATS}"),
         ("test_concurrent_model_load_speedup", _four_models, f"{_ONE} {_EXPLICIT}"),
         ("test_concurrent_model_load", _replaced_backend, f"{_ONE} {_EXPLICIT}"),
-        ("test_concurrent_same_model_load_unload_stress", partial(_slow_identity, products=0), f"{_ONE} {_EXPLICIT}"),
+        ("test_concurrent_same_model_load_unload_stress", _identity, f"{_ONE} {_EXPLICIT}"),
         (
             "test_model_config_overwite",
             partial(_one_identity, config=False),
             f"{_ONE} {_EXPLICIT} --load-model identity_fp32",
         ),
-        ("test_add_custom_config", partial(_with_configs, made=False), f"{_ONE} {_POLL}"),
-        ("test_delete_custom_config", partial(_with_configs, made=True), f"{_ONE} {_POLL}"),
+        ("test_add_custom_config", partial(_with_configs, made=False), f"{_ONE} {_POLL} --model-config-name custom"),
+        ("test_delete_custom_config", partial(_with_configs, made=True), f"{_ONE} {_POLL} --model-config-name custom"),
         ("test_load_new_model_version", partial(_one_identity, versions=3), f"{_ONE} {_EXPLICIT} --load-model *"),
     ]
     found = [Step(FILE, models, flags, (f"LifeCycleTest.{case}",)) for case, models, flags in table]

@@ -16,7 +16,7 @@ _SHARED = f"{_ONE} --allow-shared-memory"
 _METADATA = ("libtorch_int32_int32_int32", "onnx_int32_int32_int32")
 
 
-def _identity(here: Repositories, name: str, kind: str, *, rows: int = 8, products: int = 0, width: int = -1) -> None:
+def _identity(here: Repositories, name: str, kind: str, *, rows: int = 8, seconds: float = 0, width: int = -1) -> None:
     folder = here.here / "models" / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.pbtxt").write_text(
@@ -24,7 +24,7 @@ def _identity(here: Repositories, name: str, kind: str, *, rows: int = 8, produc
         f'input [{{ name: "INPUT0" data_type: {kind} dims: [ {width} ] }}]\n'
         f'output [{{ name: "OUTPUT0" data_type: {kind} dims: [ {width} ] }}]\n'
     )
-    stand_in(folder, identity, products=products)
+    stand_in(folder, identity, seconds=seconds)
 
 
 def simple(here: Repositories) -> None:
@@ -90,6 +90,14 @@ def _status_later(here: Repositories) -> None:
     shutil.copytree(folder / "1", folder / "7")
 
 
+# Its --http-max-input-size; here answers have a limit too.
+_LARGE = {"body_bytes_max": 1 << 27, "answer_bytes_max": 1 << 30}
+
+
+def _restricted(apis: str) -> str:
+    return f"{_ONE} --restricted-api model-repository:admin-key=admin-value --restricted-api {apis}:infer-key=infer-value"
+
+
 def http(version: str) -> tuple[Step, ...]:
     """The HTTP suite; its metadata cases expect a version."""
     limits = "http_input_size_limit_test.py"
@@ -104,9 +112,9 @@ def http(version: str) -> tuple[Step, ...]:
         Step("python_http_aio_test.py", _seven, _SHARED, environment={"TRITON_SERVER_VERSION": version}, label="aio"),
         Step("http_client_plugin_test.py", simple, _SHARED, label="plugin"),
         Step(limits, _limits, cases=tuple(f"InferSizeLimitTest.{case}" for case in rest)),
-        Step(limits, _limits, cases=increased, settings={"body_bytes_max": 1 << 27}),  # its --http-max-input-size
+        Step(limits, _limits, cases=increased, settings=_LARGE),
         Step("http_request_many_chunks.py", simple, f"{_ONE} --model-control-mode explicit --load-model simple"),
-        Step("http_restricted_api_test.py", simple, label="restricted"),
+        Step("http_restricted_api_test.py", simple, _restricted("inference,metadata"), label="restricted"),
         Step("generate_endpoint_test.py", simple, label="generate"),
         Step("http_basic_auth_test.py", simple, label="nginx"),
     )
@@ -118,7 +126,13 @@ def grpc(version: str) -> tuple[Step, ...]:
         Step("python_unit_test.py", _grpc, cases=("GrpcTest",)),
         Step("python_grpc_aio_test.py", _eight, _SHARED, environment={"TRITON_SERVER_VERSION": version}, label="aio"),
         Step("grpc_client_plugin_test.py", simple, label="plugin"),
-        Step("python_unit_test.py", simple, cases=("RestrictedProtocolTest",), label="restricted"),
+        Step(
+            "python_unit_test.py",
+            simple,
+            _restricted("inference,health"),
+            ("RestrictedProtocolTest",),
+            label="restricted",
+        ),
         Step("grpc_basic_auth_test.py", simple, label="nginx"),
     )
 
@@ -133,10 +147,10 @@ def status(version: str) -> tuple[Step, ...]:
     )
 
 
-def cancellation(products: int) -> tuple[Step, ...]:
+def cancellation() -> tuple[Step, ...]:
     """Cancelled calls of a model that takes ten seconds."""
 
     def models(here: Repositories) -> None:
-        _identity(here, "custom_identity_int32", "TYPE_INT32", rows=1024, products=products)
+        _identity(here, "custom_identity_int32", "TYPE_INT32", rows=1024, seconds=10)
 
     return (Step("grpc_cancellation_test.py", models, fresh=True),)

@@ -6,16 +6,20 @@ Must not know suites or servers.
 from __future__ import annotations
 
 import re
+import statistics
+import tempfile
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
+from flyball.native.model_runs import Model
 from flyball.triton.config import read_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
 _OPSET = [helper.make_opsetid("", 17)]
 _TYPES = {
@@ -27,6 +31,7 @@ _TYPES = {
 }
 _WIDE = 256
 """Side of the matrices that a slow model multiplies."""
+_MEASURED_PRODUCTS, _MEASURED_RUNS = 500, 7
 
 
 def identity(inputs: Sequence[str], outputs: Sequence[str]) -> tuple[list[Any], list[Any]]:
@@ -53,9 +58,9 @@ def stand_in(
     folder: Path,
     nodes: Callable[[Sequence[str], Sequence[str]], tuple[list[Any], list[Any]]],
     *,
-    products: int = 0,
+    seconds: float = 0,
 ) -> None:
-    """Replace the fixture in `folder` by an ONNX model; `products` of matrices make each run slow."""
+    """Replace the fixture in `folder` by an ONNX model; each run takes about `seconds` of CPU time."""
     path = folder / "config.pbtxt"
     text = re.sub(r"(?m)^\s*(platform|backend):.*$", "", path.read_text())
     config = read_config(text).message
@@ -63,20 +68,41 @@ def stand_in(
     tensors = {tensor.name: _value(tensor, batched=batched) for tensor in [*config.input, *config.output]}
     inputs, outputs = [item.name for item in config.input], [item.name for item in config.output]
     made, kept = nodes(inputs, outputs)
-    if products:
-        slow, constants = _slow(inputs[0], made[-1], products)
+    if seconds:
+        slow, constants = _slow(inputs[0], made[-1], max(1, round(seconds / product_s())))
         made, kept = [*made[:-1], *slow], [*kept, *constants]
     kept += [_default(tensor) for tensor in config.input if tensor.optional]
     graph = helper.make_graph(
         made, folder.name, [tensors[name] for name in inputs], [tensors[name] for name in outputs], kept
     )
-    model = helper.make_model(graph, opset_imports=_OPSET, ir_version=8, producer_name="flyball-conformance")
     path.write_text(f'backend: "onnxruntime"\n{text}')
     version = folder / "1"
     version.mkdir(exist_ok=True)
     for file in version.iterdir():
         file.unlink()
-    (version / "model.onnx").write_bytes(model.SerializeToString())
+    _save(graph, version / "model.onnx")
+
+
+@cache
+def product_s() -> float:
+    """Measure the seconds of one product in a slow model on this machine, once per process.
+
+    CPU time: other processes make a run longer than asked for, never shorter.
+    """
+    made, kept = identity(["numbers_in"], ["numbers_out"])
+    made, kept = _slow("numbers_in", made[-1], _MEASURED_PRODUCTS)
+    tensors = [helper.make_tensor_value_info(name, TensorProto.INT32, [1]) for name in ("numbers_in", "numbers_out")]
+    with tempfile.TemporaryDirectory(prefix="fb-") as folder:
+        path = Path(folder) / "model.onnx"
+        _save(helper.make_graph(made, "measured", tensors[:1], tensors[1:], kept), path)
+        model, inputs = Model(path), {"numbers_in": np.ones(1, np.int32)}
+        runs_us = [model.measure(inputs, runs=1, warm_runs=1).cpu_us for _ in range(_MEASURED_RUNS)]
+    return statistics.median(runs_us) / 1e6 / _MEASURED_PRODUCTS
+
+
+def _save(graph: Any, path: Path) -> None:
+    model = helper.make_model(graph, opset_imports=_OPSET, ir_version=8, producer_name="flyball-conformance")
+    path.write_bytes(model.SerializeToString())
 
 
 def _value(tensor: Any, *, batched: bool) -> Any:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 NAMESPACE = "--listen 127.0.0.1:8000 --listen 127.0.0.1:8001 --listen 127.0.0.1:8002"
 """The ports of Triton's defaults: HTTP, gRPC, metrics. Here each serves all three."""
 
-SETTINGS = {"server_name": "triton"}
-"""The server's settings that have no flag: the suites compare the server's name."""
+SETTINGS = {"server_name": "triton", "triton_statuses": True}
+"""The server's settings that have no flag: the suites compare the server's name and its statuses."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,109 +1,167 @@
 """Why cases of the suites do not pass: what differs on purpose, and what does not apply here.
 
-Keys are `suite` and a pattern of its cases; a case that passes needs no entry. Must not know how cases run.
+Each reason names its cases exactly, by suite; a case that passes has none. Must not know how cases run.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from conformance.case import FAIL, PASS, Row
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 DIFFERS, NOT_APPLICABLE = "differs", "not applicable"
 
-_ENSEMBLES = "ensembles: serve the steps separately"
-_BACKENDS = "other backends: the case reads what only they do or report"
-_PARTS = "a load with `config` or `file:` parameters: what is served comes from files whose digests were checked"
-_LAST_GOOD = "a model that can no longer be served keeps its last good state"
-_UNKNOWN = "a removed model or version is unknown, not unavailable"
-_CONFIG_NAME = "`--model-config-name`: one configuration for each model"
-_OTHER_INPUT = "both inputs are wrong; Triton reports the one that its hash map has first, flyball the first of the request"
-_LOADS_OFF = "a load where loads are off: UNIMPLEMENTED, since clients retry UNAVAILABLE"
-_NO_REGION = "shared memory that does not exist: INVALID_ARGUMENT, since the request is wrong, not the server"
-_TOO_LARGE = "a body above the limit: 413 instead of 400"
-_CHUNKS = "chunks are bounded by the body's bytes, not by their number"
-_RIGHTS = "`--http-restricted-api`: rights of callers instead, by token or certificate"
-_TRACES = "trace settings: OpenTelemetry's way is the collector's"
-_GENERATE = "the generate extension: an ONNX model gives one answer to one request"
-_SEQUENCES = "sequences: models are stateless"
-_CUDA = "CUDA shared memory: models run on the CPU"
-_NGINX = "a test of nginx in front of the server"
+_DIFFERENCES: dict[str, dict[str, tuple[str, ...]]] = {
+    "both inputs are wrong; Triton reports the one that its hash map has first, flyball the first of the request": {
+        "input_validation": ("test_input_string_shape_validation",),
+    },
+    "a body above the 64 KiB of requests other than inference: 413, before it is parsed": {
+        "http": ("test_repository_index_deeply_nested_json",),
+    },
+    "a negative dimension: 400 instead of 500": {"http": ("test_negative_dimensions",)},
+    (
+        "a head with both Content-Length and Transfer-Encoding: 400, since proxies and servers may split it differently "
+        "(request smuggling)"
+    ): {"http": ("test_content_encoding_chunked_manually",)},
+    "chunks are bounded by the body's bytes, not by their number": {
+        "http": (
+            "test_chunked_infer_rejected_over_max_chunks",
+            "test_chunked_infer_over_max_chunks_reject_with_bounded_rss_growth",
+        ),
+    },
+    "shared memory that does not exist: INVALID_ARGUMENT, since the request is wrong, not the server": {
+        "grpc": ("test_register_system_shared_memory, aio",),
+    },
+    "a removed model or version is unknown, not unavailable": {
+        "lifecycle": ("test_dynamic_model_load_unload", "test_dynamic_version_load_unload"),
+    },
+    "a model that can no longer be served keeps its last good state": {
+        "lifecycle": ("test_multiple_model_repository_polling",),
+    },
+    "a load with `file:` parameters: what is served comes from files whose digests were checked": {
+        "http": ("test_load_oversized_file_parameter",),
+        "lifecycle": ("test_file_override",),
+    },
+    (
+        "32,768 loads and unloads: each load is verified and proven in a process of its own, which takes longer than the "
+        "case's time limit"
+    ): {"lifecycle": ("test_concurrent_same_model_load_unload_stress",)},
+}
+_ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
+    "ensembles: serve the steps separately": {
+        "infer": (
+            "test_ensemble_mix_platform",
+            "test_ensemble_mix_type",
+            "test_ensemble_mix_ensemble",
+            "test_ensemble_mix_batch_nobatch",
+            "test_ensemble_label_lookup",
+        ),
+        "lifecycle": (
+            "test_model_control",
+            "test_multiple_model_repository_control_startup_models",
+            "test_model_repository_index",
+        ),
+    },
+    "the generate extension: an ONNX model gives one answer to one request": {
+        "http": (
+            "test_generate, generate",
+            "test_generate_with_all_inputs, generate",
+            "test_request_id, generate",
+            "test_generate_stream, generate",
+            "test_streaming, generate",
+            "test_missing_inputs, generate",
+            "test_invalid_input_types, generate",
+            "test_json_dtype_size_expansion_exceeds_limit_error, generate",
+            "test_duplicate_inputs, generate",
+            "test_generate_stream_response_error, generate",
+            "test_race_condition, generate",
+            "test_one_response, generate",
+            "test_zero_response, generate",
+            "test_many_response, generate",
+            "test_complex_schema, generate",
+            "test_close_connection_during_streaming, generate",
+            "test_parameters, generate",
+            "test_0_dimension_output, generate",
+            "test_json_dtype_size_expansion_exceeds_limit_error",
+        ),
+    },
+    "models that give several answers to a request: an ONNX model gives one": {"examples": ("simple_grpc_custom_repeat",)},
+    "trace settings: OpenTelemetry's way is the collector's": {
+        "http": ("test_update_trace_settings, aio", "test_get_trace_settings, aio"),
+        "grpc": ("test_update_trace_settings, aio", "test_get_trace_settings, aio"),
+    },
+    "a test of nginx in front of the server": {
+        "http": ("test_client_call, nginx",),
+        "grpc": ("test_client_call, nginx",),
+    },
+    "CUDA shared memory: models run on the CPU": {
+        "grpc": ("test_register_cuda_shared_memory, aio",),
+        "examples": ("simple_http_cudashm_client", "simple_grpc_cudashm_client"),
+    },
+    "sequences: models are stateless": {
+        "server_status": ("test_basic",),
+        "examples": (
+            "simple_http_sequence_sync_infer_client",
+            "simple_grpc_sequence_sync_infer_client",
+            "simple_grpc_sequence_stream_infer_client",
+            "simple_grpc_aio_sequence_stream_infer_client",
+        ),
+    },
+    "other backends: the case reads what only they do or report": {
+        "grpc": ("test_simple_infer, plugin",),
+        "server_status": ("test_infer_stats_no_model", "test_model_latest_infer"),
+        "lifecycle": (
+            "test_load_same_model_different_platform",
+            "test_concurrent_model_load",
+            "test_concurrent_model_load_speedup",
+            "test_load_new_model_version",
+            "test_model_config_overwite",
+            "test_model_availability_on_reload, grpc",
+            "test_model_availability_on_reload, http",
+        ),
+    },
+    "the names of PyTorch's outputs": {
+        "shared_memory": ("test_large_shm_register_offset, http", "test_large_shm_register_offset, grpc"),
+    },
+    "Triton's verbose log and the debug delays of its test builds": {
+        "request_cancellation": (
+            "test_grpc_async_infer_cancellation_at_step_start",
+            "test_grpc_async_infer_response_complete_during_cancellation",
+            "test_grpc_async_infer_cancellation_before_finish_0",
+            "test_grpc_async_infer_cancellation_before_finish_1",
+            "test_grpc_async_infer_cancellation_before_response_complete_and_process_after_final_response",
+        ),
+    },
+}
 
-_DIFFERENCES: dict[tuple[str, str], str] = {
-    ("input_validation", "test_input_string_shape_validation"): _OTHER_INPUT,
-    ("http", "test_default_limit_*"): _TOO_LARGE,
-    ("http", "test_large_*"): _TOO_LARGE,
-    ("http", "test_loading_large_invalid_model"): _TOO_LARGE,
-    ("http", "test_repository_index_deeply_nested_json"): _TOO_LARGE,
-    ("http", "test_negative_dimensions"): "a negative dimension: 400 instead of 500",
-    ("http", "test_load_oversized_file_parameter"): _PARTS,
-    ("http", "test_chunked_infer_*over_max_chunks*"): _CHUNKS,
-    ("http", "test_*, restricted"): _RIGHTS,
-    ("grpc", "test_*, restricted"): _RIGHTS,
-    ("grpc", "test_load_model, aio"): _LOADS_OFF,
-    ("grpc", "test_unload_model, aio"): _LOADS_OFF,
-    ("grpc", "test_register_system_shared_memory, aio"): _NO_REGION,
-    ("lifecycle", "test_dynamic_model_load_unload"): _UNKNOWN,
-    ("lifecycle", "test_dynamic_version_load_unload"): _UNKNOWN,
-    ("lifecycle", "test_multiple_model_repository_polling"): _LAST_GOOD,
-    ("lifecycle", "test_config_override"): _PARTS,
-    ("lifecycle", "test_file_override*"): _PARTS,
-    ("lifecycle", "test_model_config_overwite"): _PARTS,
-    ("lifecycle", "test_*_custom_config"): _CONFIG_NAME,
-    ("examples", "simple_*_model_control"): _PARTS,
-}
-_ELSEWHERE: dict[tuple[str, str], str] = {
-    ("infer", "test_ensemble_*"): _ENSEMBLES,
-    ("http", "test_*, generate"): _GENERATE,
-    ("http", "test_json_dtype_size_expansion_exceeds_limit_error"): _GENERATE,
-    ("http", "test_*_trace_settings, aio"): _TRACES,
-    ("http", "test_client_call, nginx"): _NGINX,
-    ("grpc", "test_*_trace_settings, aio"): _TRACES,
-    ("grpc", "test_register_cuda_shared_memory, aio"): _CUDA,
-    ("grpc", "test_simple_infer, plugin"): _BACKENDS,
-    ("grpc", "test_client_call, nginx"): _NGINX,
-    ("server_status", "test_basic"): _SEQUENCES,
-    ("server_status", "test_infer_stats_no_model"): _BACKENDS,
-    ("server_status", "test_model_latest_infer"): _BACKENDS,
-    ("shared_memory", "test_large_shm_register_offset, *"): "the names of PyTorch's outputs",
-    ("examples", "simple_*_sequence_*"): _SEQUENCES,
-    ("examples", "simple_*_cudashm_client"): _CUDA,
-    ("examples", "simple_grpc_custom_repeat"): "models that give several answers to a request: an ONNX model gives one",
-    ("lifecycle", "test_model_control"): _ENSEMBLES,
-    ("lifecycle", "test_multiple_model_repository_control_startup_models"): _ENSEMBLES,
-    ("lifecycle", "test_model_repository_index"): _ENSEMBLES,
-    ("lifecycle", "test_load_same_model_different_platform"): _BACKENDS,
-    ("lifecycle", "test_concurrent_model_load"): _BACKENDS,
-    ("lifecycle", "test_concurrent_model_load_speedup"): _BACKENDS,
-    ("lifecycle", "test_load_new_model_version"): _BACKENDS,
-    ("lifecycle", "test_model_availability_on_reload, *"): _BACKENDS,
-}
+
+def _by_case(verdict: str, reasons: Mapping[str, Mapping[str, tuple[str, ...]]]) -> dict[tuple[str, str], tuple[str, str]]:
+    return {
+        (suite, case): (verdict, reason)
+        for reason, suites in reasons.items()
+        for suite, cases in suites.items()
+        for case in cases
+    }
+
+
+ARGUED = _by_case(DIFFERS, _DIFFERENCES) | _by_case(NOT_APPLICABLE, _ELSEWHERE)
+"""Verdict and reason by suite and case."""
 
 
 def judged(rows: Iterable[Row]) -> list[Row]:
     """The rows with their final verdicts: a failed case that is argued differs, or does not apply."""
     found = []
     for row in rows:
-        verdict, reason = row.verdict, row.reason
-        if verdict == FAIL:
-            for other, table in ((DIFFERS, _DIFFERENCES), (NOT_APPLICABLE, _ELSEWHERE)):
-                argued = _argument(table, row)
-                if argued is not None:
-                    verdict, reason = other, argued
-        found.append(dataclasses.replace(row, verdict=verdict, reason=reason))
+        failed = row.verdict, row.reason
+        argued = ARGUED.get((row.group, row.what), failed) if row.verdict == FAIL else failed
+        found.append(dataclasses.replace(row, verdict=argued[0], reason=argued[1]))
     return found
 
 
 def argued_in_vain(rows: Iterable[Row]) -> list[Row]:
     """Cases that pass although an entry says that they do not."""
-    return [row for row in rows if row.verdict == PASS and _argument(_DIFFERENCES | _ELSEWHERE, row) is not None]
-
-
-def _argument(table: dict[tuple[str, str], str], row: Row) -> str | None:
-    matching = (why for (suite, case), why in table.items() if suite == row.group and fnmatchcase(row.what, case))
-    return next(matching, None)
+    return [row for row in rows if row.verdict == PASS and (row.group, row.what) in ARGUED]

@@ -183,7 +183,7 @@ class Server:
     """A running data plane. The constructor returns once every deployment was applied or refused."""
 
     def __new__(
-        cls, config: bytes, snapshot: bytes, on_load: Callable[[str, str | None], Path | None] | None = None
+        cls, config: bytes, snapshot: bytes, on_load: Callable[[str, str | None, bool], Path | None] | None = None
     ) -> Server:
         """`on_load` gives the index file of the newest snapshot that has a model, when a client wants it loaded.
 

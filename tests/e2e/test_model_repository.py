@@ -160,6 +160,10 @@ def test_a_client_s_configuration_replaces_the_file_until_the_file_changes(
             client.load_model("fraud", config='{"max_batch": 16}')
         client.load_model("fraud")
         assert rows_max() == 4
+        client.unload_model("fraud")
+        client.load_model("fraud")
+        assert rows_max() == 8
+        client.load_model("fraud", config='{"max_batch_size": 4}')
         (tmp_path / "fraud/config.pbtxt").write_text("max_batch_size: 2")
         client.load_model("fraud")
         assert rows_max() == 2

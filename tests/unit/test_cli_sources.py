@@ -23,13 +23,13 @@ def test_a_snapshot_is_its_own_newest(here):
     index = compile_models(["a.onnx"]).write(here / "out")
     source = source_of(None, index, None, None)
     assert names(source.read()) == ["a"]
-    assert (source.can_change, source.on_load("a", None)) == (True, index)
+    assert (source.can_change, source.on_load("a", None, False)) == (True, index)
 
 
 def test_a_snapshots_models_cannot_be_loaded_with_a_configuration(here):
     source = source_of(None, compile_models(["a.onnx"]).write(here / "out"), None, None)
     with pytest.raises(ModelRefusedError, match="only models of --model-repository"):
-        source.on_load("a", "{}")
+        source.on_load("a", "{}", False)
 
 
 def test_flags_for_models_beside_a_snapshot_are_refused(tmp_path):
@@ -42,18 +42,18 @@ def test_a_load_reads_one_model_of_a_repository_again(tmp_path):
     source = source_of(None, None, [tmp_path], None)
     assert names(source.read()) == ["a"]
     model_repositories.add(tmp_path, "b")
-    assert names(read(source.on_load("b", None))) == ["a", "b"]
-    assert source.on_load("none", None) is None
+    assert names(read(source.on_load("b", None, False))) == ["a", "b"]
+    assert source.on_load("none", None, False) is None
     model_repositories.add(tmp_path, "b", "name: {")
     with pytest.raises(ModelRefusedError, match=r"^cannot parse config"):
-        source.on_load("b", None)
+        source.on_load("b", None, False)
 
 
 def test_a_client_loads_a_model_of_a_repository_with_its_own_configuration(tmp_path):
     model_repositories.add(tmp_path, "a", "max_batch_size: 4")
     source = source_of(None, None, [tmp_path], None)
     source.read()
-    (deployment,) = read(source.on_load("a", '{"max_batch_size": "16"}')).deployments()
+    (deployment,) = read(source.on_load("a", '{"max_batch_size": "16"}', False)).deployments()
     assert deployment.limits.batch_rows_max == 16
 
 

@@ -28,7 +28,7 @@ class Second(Base):
 ROWS = [
     Row("infer", "test_raw_uuu", PASS),
     Row("infer", "test_ensemble_mix_type", FAIL, "no attribute"),
-    Row("lifecycle", "test_config_override", FAIL, "501"),
+    Row("lifecycle", "test_file_override", FAIL, "501"),
     Row("infer", "test_raw_sss", FAIL, "a | b"),
 ]
 
@@ -51,7 +51,7 @@ def test_a_failed_case_is_argued_or_fails_and_one_that_passes_needs_no_argument(
     assert [row.verdict for row in rows] == [PASS, NOT_APPLICABLE, DIFFERS, FAIL]
     assert section.passed_share(rows) == pytest.approx(1 / 3)
     assert argued_in_vain(rows) == []
-    passed = Row("lifecycle", "test_config_override", PASS)
+    passed = Row("lifecycle", "test_file_override", PASS)
     assert argued_in_vain(judged([passed])) == [passed]
 
 
@@ -72,16 +72,16 @@ def test_every_suite_has_steps_and_a_name_of_its_own() -> None:
     assert all(suite.steps for suite in SUITES)
 
 
-@pytest.mark.parametrize(("nodes", "products"), [(identity, 0), (add_sub, 0), (add_sub, 3), (constant(1.0), 0)])
-def test_a_stand_in_has_the_tensors_of_the_configuration(tmp_path: Path, nodes: object, products: int) -> None:
+@pytest.mark.parametrize(("nodes", "seconds"), [(identity, 0), (add_sub, 0), (add_sub, 0.01), (constant(1.0), 0)])
+def test_a_stand_in_has_the_tensors_of_the_configuration(tmp_path: Path, nodes: object, seconds: float) -> None:
     folder = tmp_path / "m"
     folder.mkdir()
-    kind = "TYPE_INT32" if products else "TYPE_FP32"
+    kind = "TYPE_INT32" if seconds else "TYPE_FP32"
     outputs = ["c"] if nodes not in (identity, add_sub) else ["c", "d"]
     tensors = [("input", "a"), ("input", "b"), *(("output", name) for name in outputs)]
     described = "".join(f'{role} [{{ name: "{name}" data_type: {kind} dims: [ 2 ] }}]\n' for role, name in tensors)
     (folder / "config.pbtxt").write_text(f'name: "m"\nbackend: "python"\nmax_batch_size: 4\n{described}')
-    stand_in(folder, nodes, products=products)  # type: ignore[arg-type]
+    stand_in(folder, nodes, seconds=seconds)  # type: ignore[arg-type]
     files = model_files(folder / "1" / "model.onnx")
     assert [tensor.name for tensor in files.inputs] == ["a", "b"]
     assert 'backend: "onnxruntime"' in (folder / "config.pbtxt").read_text()

@@ -11,7 +11,7 @@ from flyball.native.server import Server
 
 asked, dropping = threading.Event(), threading.Event()
 
-def on_load(name, config=None):
+def on_load(name, config, serves):
     asked.set()
     dropping.wait()  # gives the GIL away, and wants it back when the server is being dropped
 

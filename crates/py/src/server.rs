@@ -27,7 +27,9 @@ impl Server {
             let bundle = Bundle::from_memory(snapshot).map_err(faulty)?;
             let server = DataPlane::start(config, &bundle, Some(host)).map_err(unstarted)?;
             if let Some(on_load) = on_load {
-                server.on_load(Box::new(move |model, config| newest(&on_load, model, config)));
+                server.on_load(Box::new(move |model, config, serves| {
+                    newest(&on_load, (model, config, serves))
+                }));
             }
             Ok(Server(server))
         })
@@ -84,9 +86,9 @@ impl Drop for Server {
 }
 
 /// Asks Python for the snapshot with the model: the path of its index, or none. Errors are texts without their class.
-fn newest(on_load: &Py<PyAny>, model: &str, config: Option<&str>) -> Result<Option<Bundle>, String> {
+fn newest(on_load: &Py<PyAny>, load: (&str, Option<&str>, bool)) -> Result<Option<Bundle>, String> {
     let path: Result<Option<PathBuf>, String> = Python::attach(|py| {
-        let found = on_load.call1(py, (model, config)).and_then(|found| found.extract(py));
+        let found = on_load.call1(py, load).and_then(|found| found.extract(py));
         found.map_err(|error: PyErr| error.value(py).to_string())
     });
     match path? {

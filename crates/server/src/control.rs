@@ -33,8 +33,9 @@ const SPARE_LOOK: Duration = Duration::from_millis(100);
 
 /// Returns the newest snapshot with a model, if it is newer than the applied one.
 ///
-/// The second argument is the configuration that the client sent. `None`: the model no longer exists.
-pub type OnLoad = Box<dyn Fn(&str, Option<&str>) -> Result<Option<Bundle>, String> + Send + Sync>;
+/// The second argument is the configuration that the client sent, the third whether the model serves now. `None`: the model
+/// no longer exists.
+pub type OnLoad = Box<dyn Fn(&str, Option<&str>, bool) -> Result<Option<Bundle>, String> + Send + Sync>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
@@ -120,7 +121,8 @@ impl Control {
             let start = if whole { String::new() } else { format!("{}: ", triton_texts::load_failed(model)) };
             Err(Fault::new(FaultKind::ModelNotReady, Stage::Route, format!("{start}{reason}")))
         };
-        let newest = match self.on_load.get().map(|on_load| on_load(model, config)) {
+        let serves = self.shared.plane.routes.load().get(model).is_some();
+        let newest = match self.on_load.get().map(|on_load| on_load(model, config, serves)) {
             None if config.is_some() => {
                 let text = "a load with 'config' is offered by `flyball serve --model-repository` alone; change the snapshot";
                 return Err(Fault::not_offered(text));

@@ -29,7 +29,7 @@ class Source:
 
     read: Callable[[], Bundle]
     can_change: bool = True
-    on_load: Callable[[str, str | None], Path | None] | None = None
+    on_load: Callable[[str, str | None, bool], Path | None] | None = None
     """Returns the index of the newest snapshot with a model, for clients that load it; None if there is none.
 
     Called with the model's name, and the configuration in JSON if the client sent one.
@@ -82,7 +82,7 @@ def _snapshot(snapshot: Path, terms: Terms | None) -> Source:
     _refuse_terms(terms, "--snapshot")
     from flyball.documents.snapshot import read
 
-    def on_load(_: str, config: str | None) -> Path:
+    def on_load(_: str, config: str | None, _serves: bool) -> Path:
         if config is not None:
             raise ModelRefusedError("config: only models of --model-repository can be loaded with a configuration")
         return snapshot
@@ -119,7 +119,7 @@ def _repository(repositories: list[Path], terms: Terms | None, control: Control)
 
     return Source(
         read,
-        on_load=lambda name, config: live.rescan(name, _folder(), config),
+        on_load=lambda name, config, serves: live.rescan(name, _folder(), config, serves=serves),
         changed=changed if control.poll_s is not None else None,
         poll_s=control.poll_s or 0.0,
     )

@@ -22,7 +22,7 @@ class Server:
     """A data plane in this process, on its own threads. Block signals before you start one."""
 
     def __init__(
-        self, config: ServerConfig, bundle: bytes, on_load: Callable[[str, str | None], Path | None] | None = None
+        self, config: ServerConfig, bundle: bytes, on_load: Callable[[str, str | None, bool], Path | None] | None = None
     ) -> None:
         """`on_load` returns the newest snapshot with a model that a client loads; it is called on another thread.
 

@@ -89,17 +89,19 @@ class LiveRepository:
             found = self._read(folders, self._to_serve(changed), self._sent)
             return self._bundle(), found.report
 
-    def rescan(self, name: str, out: Path, config: str | None = None) -> Path | None:
+    def rescan(self, name: str, out: Path, config: str | None = None, *, serves: bool = True) -> Path | None:
         """Read one model again, write the snapshot to `out` with all others unchanged, and return its index.
 
-        `config`, in JSON, replaces the model's configuration file until that file changes or another one is sent.
+        `config`, in JSON, replaces the model's configuration file until that file changes, another one is sent,
+        or the model is loaded again after it was unloaded (`serves` is false then).
         None if the repositories have no such model. Raises with the reason if it cannot be served.
         """
         with self._lock:
             folders = scan(self._paths)
             if name not in folders:
                 return None
-            self._sent = sent = self._unchanged(folders)
+            self._sent = self._unchanged(folders)
+            sent = {other: one for other, one in self._sent.items() if serves or other != name}
             if config is not None:
                 sent = sent | {name: _Sent(config, self._config_stamps(folders[name]))}
             found = self._read(folders, {name: folders[name]}, sent)

@@ -31,8 +31,9 @@ pub(crate) async fn load(
     check_name(model)?;
     if let Some(name) = &request.file {
         let text = format!(
-            "a load with '{name}' is not offered: what is served comes from files whose digests were checked, not from a \
-             request; change the files, then load the model without it"
+            "{}'{model}': a load with '{name}' is not offered: what is served comes from files whose digests were checked, \
+             not from a request; change the files, then load the model without it",
+            triton_texts::FAILED_TO_LOAD
         );
         return Err(Fault::not_offered(text));
     }
