@@ -148,9 +148,9 @@ def status(version: str) -> tuple[Step, ...]:
 
 
 def cancellation() -> tuple[Step, ...]:
-    """Cancelled calls of a model that takes ten seconds."""
+    """Cancelled calls of a slow model: the cases look at two seconds, and end within five."""
 
     def models(here: Repositories) -> None:
-        _identity(here, "custom_identity_int32", "TYPE_INT32", rows=1024, seconds=10)
+        _identity(here, "custom_identity_int32", "TYPE_INT32", rows=1024, seconds=6)
 
     return (Step("grpc_cancellation_test.py", models, fresh=True),)

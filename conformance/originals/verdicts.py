@@ -47,8 +47,8 @@ _DIFFERENCES: dict[str, dict[str, tuple[str, ...]]] = {
         "lifecycle": ("test_file_override",),
     },
     (
-        "32,768 loads and unloads: each load is verified and proven in a process of its own, which takes longer than the "
-        "case's time limit"
+        "32,768 loads and unloads: the server carries out one at a time, and each load verifies its files and warms its "
+        "sessions, which takes longer than the case's time limit"
     ): {"lifecycle": ("test_concurrent_same_model_load_unload_stress",)},
 }
 _ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from conformance.case import FAIL, PASS, Row
+from conformance.originals import __main__ as originals
 from conformance.originals import section
 from conformance.originals.run import cases_of
 from conformance.originals.stand_ins import add_sub, constant, identity, stand_in
 from conformance.originals.suites import SUITES
-from conformance.originals.verdicts import DIFFERS, NOT_APPLICABLE, argued_in_vain, judged
+from conformance.originals.verdicts import ARGUED, DIFFERS, NOT_APPLICABLE, argued_in_vain, judged
 from flyball.native.models import model_files
 
 SUITE = """
@@ -53,6 +55,26 @@ def test_a_failed_case_is_argued_or_fails_and_one_that_passes_needs_no_argument(
     assert argued_in_vain(rows) == []
     passed = Row("lifecycle", "test_file_override", PASS)
     assert argued_in_vain(judged([passed])) == [passed]
+
+
+def test_every_argument_names_a_suite_and_one_case_exactly() -> None:
+    assert {suite for suite, _ in ARGUED} <= {suite.name for suite in SUITES}
+    assert not [case for _, case in ARGUED if set(case) & set("*?[]")]
+
+
+def test_a_record_of_an_older_form_or_of_a_development_build_is_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = tmp_path / "compat.json"
+    monkeypatch.setattr(originals, "RECORD", record)
+    rows = [{"group": "infer", "what": "test_raw_uuu", "verdict": PASS, "reason": ""}]
+    for commit, form, found in (
+        ("abc", {"rows": rows}, {}),
+        ("development", {"suites": {"infer": rows}}, {}),
+        ("abc", {"suites": {"infer": rows}}, {"infer": [ROWS[0]]}),
+    ):
+        record.write_text(json.dumps({"commit": commit, **form}))
+        assert originals._recorded(commit) == found
 
 
 def test_the_section_is_the_end_of_the_page_and_is_replaced_alone() -> None:
