@@ -27,7 +27,7 @@ CARDS = 20_000
 LOADS = {
     "GBDT, JSON": ["--model", "fraud", "--protocol", "http"],
     "GBDT, gRPC": ["--model", "fraud", "--protocol", "grpc"],
-    "card-fraud": ["--model", example.NAME, "--protocol", "decision", "--rows", "rows.jsonl"],
+    "card-fraud": ["--model", example.NAME, "--protocol", "decision", "--data", "rows.jsonl"],
 }
 
 

@@ -37,7 +37,7 @@ def main() -> None:
 
 def push_cards() -> None:
     """What is known of each card, into the embedded store that the feature `home` is looked up in."""
-    source = ["--to", str(MADE / "cards.redb"), "--set", "cards", "--key", "card_id"]
+    source = ["--store", str(MADE / "cards.redb"), "--set", "cards", "--key-column", "card_id"]
     subprocess.run([sys.executable, "-m", "flyball", "features", "push", str(MADE / "cards.csv"), *source], check=True)
 
 

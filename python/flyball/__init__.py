@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flyball.client import Client, Decided, DecidedRow, ModelMetadata
+    from flyball.client import AsyncClient, Client, Decided, DecidedRow, DecidedRows, ModelMetadata
     from flyball.decision.decision import Decision
     from flyball.decision.fit.sklearn_steps import from_sklearn
     from flyball.decision.spec.faults import DecisionRefusedError
@@ -41,11 +41,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SLO",
+    "AsyncClient",
     "Client",
     "ConfigRefusedError",
     "DeadlineError",
     "Decided",
     "DecidedRow",
+    "DecidedRows",
     "Decision",
     "DecisionRefusedError",
     "Fault",
@@ -73,7 +75,7 @@ __all__ = [
 ]
 # Where the names live that are not errors.
 _HOMES = {
-    **dict.fromkeys(("Client", "Decided", "DecidedRow", "ModelMetadata"), "flyball.client"),
+    **dict.fromkeys(("AsyncClient", "Client", "Decided", "DecidedRow", "DecidedRows", "ModelMetadata"), "flyball.client"),
     "Decision": "flyball.decision.decision",
     "DecisionRefusedError": "flyball.decision.spec.faults",
     "SLO": "flyball.decision.spec.spec",

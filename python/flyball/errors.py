@@ -6,6 +6,7 @@ JSON of `_native.NativeError` are all converted here. Must not know transports: 
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 from contextlib import contextmanager
@@ -14,6 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+
+_UNKNOWN_KEY = "no such key; keys are "
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +29,10 @@ class Fault:
     allowed: str
 
     def __str__(self) -> str:
+        keys = self.allowed.removeprefix(_UNKNOWN_KEY)
+        if keys != self.allowed:
+            close = difflib.get_close_matches(self.path.rpartition(".")[2], keys.split(", "), n=1)
+            return f"{self.path}: no such key; {f'did you mean {close[0]!r}?' if close else f'keys are {keys}'}"
         return f"{self.path or 'document'}: is {_short(self.found)}, allowed: {self.allowed}"
 
     def document(self) -> dict[str, object]:
@@ -48,8 +56,8 @@ class LineFault(Fault):
         return f"{self.at}  {self.path}   {self.text}" if self.path else f"{self.at}  {self.text}"
 
     def document(self) -> dict[str, object]:
-        """The fault as JSON, with its file and line."""
-        return {**Fault.document(self), "at": self.at}
+        """The fault as JSON, with its file, line and message."""
+        return {**Fault.document(self), "at": self.at, "text": self.text}
 
 
 class FlyballError(Exception):

@@ -53,6 +53,6 @@ def test_what_only_requests_can_hold_is_refused_as_the_reference_refuses_it(serv
 def test_the_scorer_decides_as_the_reference_does(folder: Path, reference: loan.Loan, tmp_path: Path) -> None:
     rows = loan_rows.rows(ROWS, seed=3)
     source, out = loan_rows.write_jsonl(tmp_path / "rows.jsonl", rows), tmp_path / "scored.jsonl"
-    ending = command_line.flyball("score", "--decision", folder / "loan.yaml", "--in", source, "--out", out)
+    ending = command_line.flyball("score", folder / "loan.yaml", "--data", source, "--out", out)
     assert ending.code == 0, ending.text
     assert agree.differences(reference.decide(rows), agree.offline(out), agree.apart_offline) == []

@@ -182,7 +182,7 @@ def test_two_servers_decisions_are_compared_with_rows_of_a_file(start: Callable[
     server = start(*serving.flyball(), "serve", "--decision", tmp_path / "limits.yaml", "--listen", "127.0.0.1:0")
     url = f"http://{server.address}"
     short = ("--repeats", 5, "--seconds", 0.2, "--connections", 2, "--model", "limits", "--protocol", "decision")
-    done = bench("compare", url, url, *short, "--rows", "rows.jsonl", "--json", folder=tmp_path)
+    done = bench("compare", url, url, *short, "--data", "rows.jsonl", "--json", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     windows = record_of(tmp_path).windows
     assert len(windows) == 10
@@ -190,4 +190,4 @@ def test_two_servers_decisions_are_compared_with_rows_of_a_file(start: Callable[
     assert {window.plan.path for window in windows} == {"/v1/decisions/limits"}
     without = bench("compare", url, url, *short, folder=tmp_path)
     assert without.returncode == 2
-    assert "--rows and --protocol decision are used together" in without.stderr
+    assert "--data and --protocol decision are used together" in without.stderr

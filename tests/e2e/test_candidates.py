@@ -119,7 +119,7 @@ def test_records_name_the_candidate_and_come_out_to_the_bit_when_they_are_replay
         (model,) = record["models"]
         number = {"champion": "1", "candidate": "2"}[answer["route"]]
         assert (model["version"], model["digest"]) == (number, _digest(document, number))
-    replayed = command_line.flyball("decisions", "replay", "--journal", journal, "--json")
+    replayed = command_line.flyball("decisions", "replay", "--journal-folder", journal, "--json")
     found = json.loads("\n".join(replayed.stdout))
     assert found["classes"] == {"bit-exact": 200, "within tolerance": 0, "differs": 0, "erased": 0, "cannot": 0}, found
 

@@ -57,7 +57,7 @@ def test_a_saved_model_is_served_with_equal_answers(make: Any, tmp_path: Path) -
     path, predict = make(tmp_path)
     data = trained_models.saved(trained_models.payments(), tmp_path / "payments.csv")
     words = ["convert", str(path), "--data", str(data), "--target", "fraud", "--out", str(tmp_path / "out")]
-    command = [*serving.flyball(), *words, "--rows", "500", "--trust-pickle"]
+    command = [*serving.flyball(), *words, "--rows-max", "500", "--trust-pickle"]
     if make is lightgbm:
         # In one command; the others in two, which start within any server's time.
         command += ["--serve", "--listen", "127.0.0.1:0"]

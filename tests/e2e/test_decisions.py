@@ -118,7 +118,7 @@ def test_a_signal_reads_the_decision_again_and_faults_change_nothing(served, tmp
 
 
 def scored(file: Path, rows: Path, out: Path) -> None:
-    ending = command_line.flyball("score", "--decision", file, "--in", rows, "--out", out)
+    ending = command_line.flyball("score", file, "--data", rows, "--out", out)
     assert ending.code == 0, ending.text
 
 

@@ -30,7 +30,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[
 
 
 def decisions(place: Path, *arguments: str) -> Ending:
-    return command_line.flyball("decisions", *arguments, "--journal", place)
+    return command_line.flyball("decisions", *arguments, "--journal-folder", place)
 
 
 def lines(ending: Ending) -> list[dict[str, Any]]:
@@ -73,6 +73,6 @@ def test_tail_shows_what_is_decided_while_it_looks(start: Callable[..., Server],
     place = tmp_path / "journal"
     server = start(*command(tmp_path, place, SYNC))
     ask_rows(server, 3)
-    told = decisions(place, "tail", "--kind", "decision", "--last", "3", "--most", "3", "--json")
+    told = decisions(place, "tail", "--kind", "decision", "--last", "3", "--limit", "3", "--json")
     assert [record["input"]["amount"] for record in lines(told)] == [0, 1, 2]
     assert all(record["personal"] == "sealed" and "row" not in record for record in lines(told))

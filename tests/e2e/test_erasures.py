@@ -15,7 +15,7 @@ from tests.support.serving import Ending, Server, until
 from tests.support.snapshots import write
 from tests.support.wire import Http
 
-ORDERS = ("--by", "dpo", "--why", "request 4711 of Ann Example")
+ORDERS = ("--by", "dpo", "--reason", "request 4711 of Ann Example")
 SYNC = {"durability": "sync", "when_unavailable": "fail_closed"}
 
 
@@ -54,7 +54,7 @@ def test_every_reader_says_erased_without_a_key(server: Server, place: Path, tmp
     first, other = journal_servers.ask_rows(server, 2)
     ending = decisions("erase", "a0", *ORDERS, "--url", server.url)
     assert ending.stdout == ["erased: 1 record"]
-    where = ("--journal", place)
+    where = ("--journal-folder", place)
     shown = decisions("show", first["decision_id"], *where).stdout
     (erased,) = [line for line in shown if line.startswith("  personal  ")]
     assert erased.startswith("  personal  erased 20")
@@ -80,9 +80,9 @@ def test_the_reason_of_an_erasure_is_read_with_the_key(server: Server, place: Pa
     assert decisions("erase", "a0", *ORDERS, "--url", server.url).code == 0
     # What is recorded of the subject after an erasure is removed by the next one.
     (second,) = journal_servers.ask_rows(server, 1)
-    assert decisions("erase", "a0", "--by", "ana", "--why", "asked again", "--url", server.url).code == 0
+    assert decisions("erase", "a0", "--by", "ana", "--reason", "asked again", "--url", server.url).code == 0
     assert server.stop().code == 0
-    where = ("--journal", place)
+    where = ("--journal-folder", place)
     if compacted:
         assert decisions("compact", *where).code == 0
         assert not list((place / "segments").glob("*1.fbj"))
@@ -198,5 +198,5 @@ def test_an_erasure_removes_windows_and_nothing_beside_the_journal_names_anybody
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         for path in folder.rglob("*"):
             assert not stat.S_IMODE(path.stat().st_mode) & 0o077, path
-    told = decisions("erase", "a1", *ORDERS, "--journal", place, "--features-folder", features, "--json")
+    told = decisions("erase", "a1", *ORDERS, "--journal-folder", place, "--features-folder", features, "--json")
     assert json.loads("".join(told.stdout))["windows"] == 1

@@ -208,7 +208,7 @@ def test_a_receiver_that_is_gone_changes_nothing_on_the_path(begin: Begin, tmp_p
     place = tmp_path / "journal"
     server = begin(place, {"durability": "buffered"})
     gone = f"http://127.0.0.1:{serving.free_port()}/events"
-    push = [*serving.flyball(), "decisions", "push", "--journal", str(place), "--to", gone, "--give-up-s", "0"]
+    push = [*serving.flyball(), "decisions", "push", "--journal-folder", str(place), "--to", gone, "--give-up-s", "0"]
     acknowledged = ids_of(journals.ask_rows(server, 50))
     ending = serving.run(push)
     assert ending.code == 5, ending.text  # it says that nobody took them

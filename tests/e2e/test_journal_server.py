@@ -97,7 +97,7 @@ def test_each_verb_of_the_journal_needs_its_own_right_and_the_caller_is_recorded
         "operator": "control",
         "other": "override:loan",
     }
-    add = [*serving.flyball(), "caller", "add", "--file", str(callers)]
+    add = [*serving.flyball(), "caller", "add", "--callers", str(callers)]
     told = {name: serving.run([*add, name, "--may", right, "--may", "decide:pay"]).text for name, right in rights.items()}
     keys = {name: next(word for word in text.split() if word.startswith("fb_")) for name, text in told.items()}
     asked = {

@@ -25,7 +25,7 @@ def subject(folder: Path) -> list[str]:
     model = onnx_models.gbdt(folder)
     name, width = Model(model).facts.inputs[0].name, Model(model).facts.inputs[0].shape[1]
     np.savez(folder / "rows.npz", **{name: np.random.default_rng(4).normal(size=(500, width)).astype(np.float32)})
-    work = ["--work", str(folder / "work"), "--seconds", "0.5"]
+    work = ["--out", str(folder / "work"), "--seconds", "0.5"]
     return ["optimize", str(model), "--data", str(folder / "rows.npz"), *work]
 
 
@@ -67,7 +67,7 @@ def test_a_run_that_is_killed_goes_on_where_it_was_and_leaves_a_model_that_serve
 def test_a_decision_comes_out_as_a_folder_that_serves_and_can_be_registered(tmp_path: Path) -> None:
     (tmp_path / "loans").mkdir()
     decision = idle_columns.write(tmp_path / "loans")
-    words = ["--data", decision.parent / "rows.csv", "--labels", "label", "--seconds", "0.5", "--work", tmp_path / "work"]
+    words = ["--data", decision.parent / "rows.csv", "--target", "label", "--seconds", "0.5", "--out", tmp_path / "work"]
     ended = flyball("optimize", decision, *words)
     assert ended.code == 0, ended.stderr
     shown = "\n".join(ended.stdout)
@@ -82,14 +82,14 @@ def test_a_decision_comes_out_as_a_folder_that_serves_and_can_be_registered(tmp_
     assert flyball("check", chosen / "decision.yaml").code == 0
     home = tmp_path / "home"
     assert flyball("registry", "init", home).code == 0
-    registered = flyball("register", "loans", chosen, "--registry", home, "--as", "ada")
+    registered = flyball("register", "loans", chosen, "--registry", home, "--by", "ada")
     assert registered.code == 0, registered.stderr
     assert read_certificate(tmp_path / "work" / "equivalence.json").candidate.way is None  # of chosen.onnx alone
     assert read_certificate(chosen / "equivalence.json").candidate.way is not None
     fitted = json.loads((chosen / "fitted.json").read_text())
     fitted["transforms"][0]["mean"][0] += 0.1
     (chosen / "fitted.json").write_text(json.dumps(fitted))
-    refused = flyball("register", "loans", chosen, "--registry", home, "--as", "ada")
+    refused = flyball("register", "loans", chosen, "--registry", home, "--by", "ada")
     assert refused.code == 3
     assert "is the compared model, but its decision has changed since" in " ".join(refused.stderr)
 

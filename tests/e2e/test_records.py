@@ -49,7 +49,18 @@ def loan(start: Callable[..., Server], folder: Path, *more: str) -> Server:
 
 def sealed(journal: Path) -> None:
     """The last segment of a server that ended is sealed when the next writer begins."""
-    run("hold", "any", "--since", "2099-01-01", "--by", "tests", "--why", "to begin a segment", "--journal", journal)
+    run(
+        "hold",
+        "any",
+        "--since",
+        "2099-01-01",
+        "--by",
+        "tests",
+        "--reason",
+        "to begin a segment",
+        "--journal-folder",
+        journal,
+    )
 
 
 def decide(server: Server, account: str, amount: float = 700.0) -> str:
@@ -61,7 +72,7 @@ def decide(server: Server, account: str, amount: float = 700.0) -> str:
 
 def shown(journal: Path, identity: str) -> dict[str, Any]:
     """The decision as `show` reveals it."""
-    document = json.loads(run("show", identity, "--json", "--reveal", "--journal", journal))
+    document = json.loads(run("show", identity, "--json", "--reveal", "--journal-folder", journal))
     records = document["records"] if isinstance(document, dict) else document
     return next(record for record in records if record["kind"] == "decision")
 
@@ -77,19 +88,19 @@ def test_a_subject_erased_before_compaction_is_erased_in_parquet_and_others_are_
         assert http.post("/v1/erasures", json.dumps(document).encode()).status == 200
     assert server.stop().code == 0
     sealed(journal)
-    run("compact", "--journal", journal)
+    run("compact", "--journal-folder", journal)
     assert list((journal / "parquet").rglob("*.parquet"))
     assert shown(journal, ann)["personal"] == "erased"
     assert "letters" not in shown(journal, ann)["features"]
     assert shown(journal, bob)["input"]["account"] == "bob"
     assert shown(journal, bob)["features"]["letters"]["value"] == 3
     asked = "SELECT id, erased, revealed FROM decisions ORDER BY seq"
-    rows = [json.loads(line) for line in run("query", asked, "--reveal", "--json", "--journal", journal).splitlines()]
+    rows = [json.loads(line) for line in run("query", asked, "--reveal", "--json", "--journal-folder", journal).splitlines()]
     assert [(row["id"], row["erased"], row["revealed"]) for row in rows] == [
         (ann, True, "erased"),
         (bob, False, {"account": "bob", "letters": 3}),
     ]
-    assert "verified" in run("verify", "--journal", journal)
+    assert "verified" in run("verify", "--journal-folder", journal)
 
 
 @pytest.mark.timeout(120)
@@ -100,16 +111,16 @@ def test_a_subject_erased_after_compaction_is_erased_in_parquet_unless_it_is_hel
     ann = decide(server, "ann")
     assert server.stop().code == 0
     sealed(journal)
-    run("compact", "--journal", journal)
-    orders = ("--by", "dpo", "--why", "asked", "--journal", journal)
+    run("compact", "--journal-folder", journal)
+    orders = ("--by", "dpo", "--reason", "asked", "--journal-folder", journal)
     run("hold", "case-7", "--decision", "loan", *orders)
     assert "case-7" in run("erase", "ann", *orders, code=3)
     assert shown(journal, ann)["input"]["account"] == "ann"
     run("release", "case-7", *orders)
     run("erase", "ann", *orders)
     assert shown(journal, ann)["personal"] == "erased"
-    run("compact", "--journal", journal)
-    assert "verified" in run("verify", "--journal", journal)
+    run("compact", "--journal-folder", journal)
+    assert "verified" in run("verify", "--journal-folder", journal)
 
 
 @pytest.mark.timeout(120)
@@ -122,7 +133,7 @@ def test_an_exported_decision_is_proven_by_its_own_script(start: Callable[..., S
     assert server.stop().code == 0
     sealed(journal)
     pack = tmp_path / "pack.zip"
-    run("export", ann, "--out", pack, "--reveal", "--journal", journal)
+    run("export", ann, "--out", pack, "--reveal", "--journal-folder", journal)
     with zipfile.ZipFile(pack) as archive:
         archive.extractall(tmp_path / "pack")
     key = json.loads((journal / "node.json").read_text())["key"]
@@ -141,7 +152,7 @@ def test_a_server_with_a_schedule_compacts_beside_itself(start: Callable[..., Se
     server = loan(start, tmp_path, "--compact-every", "1s", "--config", str(config))
     identity = decide(server, "ann")
     until("a segment in Parquet", lambda: list((tmp_path / "journal" / "parquet").rglob("decision=loan/*.parquet")), 60)
-    assert identity in run("show", identity, "--journal", tmp_path / "journal")
+    assert identity in run("show", identity, "--journal-folder", tmp_path / "journal")
     assert decide(server, "bob")
     assert server.stop().code == 0
-    assert "verified" in run("verify", "--journal", tmp_path / "journal")
+    assert "verified" in run("verify", "--journal-folder", tmp_path / "journal")

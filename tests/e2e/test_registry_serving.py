@@ -76,15 +76,15 @@ class Laptop:
         path = decision_folders.plain(source, spec)
         if alarmed:
             alarm(source / "plain.onnx")
-        told = flyball("register", "plain", "--decision", str(path), "--as", "ada", "--json")
+        told = flyball("register", "plain", "--decision", str(path), "--by", "ada", "--json")
         ref = f"plain@{json.loads(told)['number']}"
-        flyball("sign", ref, "--key", "ada.pem", "--as", "ada")
+        flyball("sign", ref, "--key", "ada.pem", "--by", "ada")
         flyball("approve", ref, "--key", "bob.pem")
         return ref
 
     def promote(self, ref: str) -> None:
         for environment in ("dev", "staging", "production"):
-            flyball("promote", ref, "--to", environment, "--as", "ada", "--reason", "it is better")
+            flyball("promote", ref, "--environment", environment, "--by", "ada", "--reason", "it is better")
 
     def status(self) -> dict[str, Any]:
         told: dict[str, Any] = json.loads(flyball("status", "--json"))
@@ -153,7 +153,7 @@ def test_a_decision_lives_from_init_to_rollback_and_serves_on_without_its_regist
     until("the second version decides", lambda: outcome(server) == "reject" or None)
     with Callers(server.url, [question] * 4) as traffic:
         until("there is traffic", lambda: outcomes(traffic) or None)
-        flyball("rollback", "plain", "--environment", "production", "--as", "ada", "--reason", "it rejects everybody")
+        flyball("rollback", "plain", "--environment", "production", "--by", "ada", "--reason", "it rejects everybody")
         until("the first version decides again", lambda: "pass" in outcomes(traffic) or None)
         until("and the second no more", lambda: _settled(traffic) or None)
     assert outcomes(traffic) == {"reject", "pass"}
@@ -166,9 +166,9 @@ def test_a_decision_lives_from_init_to_rollback_and_serves_on_without_its_regist
     (tmp_path / "away").rename(HOME)
     server.log_line(lambda fields: "reachable again" in fields.get("message", ""))
 
-    flyball("revoke", second, "--as", "ada", "--reason", "bands were never validated", "--stop")
+    flyball("revoke", second, "--by", "ada", "--reason", "bands were never validated", "--stop")
     with pytest.raises(FlyballError, match="bands were never validated") as error:
-        flyball("promote", second, "--to", "production", "--as", "ada")
+        flyball("promote", second, "--environment", "production", "--by", "ada")
     assert error.value.exit_code == 4
     history = flyball("registry", "history", "plain", "--json").splitlines()
     assert [json.loads(line)["kind"] for line in history][-2:] == ["revoked", "refused"]
@@ -190,7 +190,7 @@ def test_a_package_that_the_trust_policy_revokes_is_refused_with_the_reason_and_
     shown = json.loads(flyball("registry", "show", second, "--json"))
     laptop.promote(second)
     until("the second version decides", lambda: outcome(server) == "reject" or None)
-    laptop.trust("revoke", shown["root"], "--why", "leaked labels")
+    laptop.trust("revoke", shown["root"], "--reason", "leaked labels")
     node = until("the server says no", lambda: _refused(laptop))
     assert "package_revoked" in node["reason"]
     assert "leaked labels" in node["reason"]
@@ -202,16 +202,16 @@ def test_a_candidate_gets_its_share_and_a_rollback_takes_it_away(laptop: Laptop,
     laptop.promote(laptop.ready())
     second = laptop.ready(alarmed=True)
     for environment in ("dev", "staging"):
-        flyball("promote", second, "--to", environment, "--as", "ada")
+        flyball("promote", second, "--environment", environment, "--by", "ada")
     server = serve()
     assert outcome(server) == "pass"
-    flyball("promote", second, "--to", "production", "--shadow", "--as", "ada")
+    flyball("promote", second, "--environment", "production", "--shadow", "--by", "ada")
     node = until("the server reports", lambda: _at(laptop, 1))
     assert node["state"] == "applied"
     assert outcome(server) == "pass"
-    flyball("promote", second, "--to", "production", "--share", "1.0", "--as", "ada")
+    flyball("promote", second, "--environment", "production", "--share", "1.0", "--by", "ada")
     until("the candidate decides", lambda: outcome(server) == "reject" or None)
-    flyball("rollback", "plain", "--environment", "production", "--as", "ada", "--reason", "it rejects everybody")
+    flyball("rollback", "plain", "--environment", "production", "--by", "ada", "--reason", "it rejects everybody")
     until("the champion decides alone", lambda: outcome(server) == "pass" or None)
     placed = next(one for one in laptop.status()["placements"] if one["environment"] == "production")
     assert (placed["version"], placed["candidate"]) == (1, None)

@@ -67,7 +67,7 @@ class Recorded:
 
     def flyball(self, *words: str, code: int = 0) -> Any:
         """What `flyball decisions …` prints as JSON."""
-        ending = command_line.flyball("decisions", *words, "--journal", self.journal, "--json")
+        ending = command_line.flyball("decisions", *words, "--journal-folder", self.journal, "--json")
         assert ending.code == code, ending.text
         return json.loads("\n".join(ending.stdout)) if ending.stdout else ending.text
 
@@ -211,7 +211,7 @@ def test_a_candidate_s_flips_are_those_that_pandas_finds(recorded: Recorded) -> 
     (recorded.folder / "candidate.yaml").write_text(CANDIDATE)
     page = recorded.folder / "report.html"
     found = recorded.flyball(
-        "replay", "--candidate", str(recorded.folder / "candidate.yaml"), "--by", "country", "--html", str(page)
+        "replay", "--candidate", str(recorded.folder / "candidate.yaml"), "--group-by", "country", "--html", str(page)
     )
     table = independently(recorded)
     assert found["decisions"] == len(table) == ROWS
@@ -231,7 +231,7 @@ def test_truths_tell_which_of_two_is_wrong_more_often(copied: Recorded, recorded
     (copied.folder / "truths.csv").write_text(
         "id,truth,when\n" + "".join(f"{name},{truth},2026-11-15T07:30Z\n" for name, truth in truths.items())
     )
-    assert copied.flyball("outcome", "--file", str(copied.folder / "truths.csv"), "--decision", "pay") == {"recorded": ROWS}
+    assert copied.flyball("outcome", "--data", str(copied.folder / "truths.csv"), "--decision", "pay") == {"recorded": ROWS}
     (recorded.folder / "candidate.yaml").write_text(CANDIDATE)
     candidate = str(recorded.folder / "candidate.yaml")
     found = copied.flyball("replay", "--candidate", candidate, "--bad", "fraud", "--stopped", "review,reject")
@@ -279,17 +279,17 @@ def test_an_erased_subject_is_erased_in_a_replay_and_others_are_not(copied: Reco
 
 
 def test_reviews_wait_until_somebody_settles_them(copied: Recorded) -> None:
-    before = copied.flyball("review", "--most", "1000")
+    before = copied.flyball("review", "--limit", "1000")
     assert before["waiting"] == sum(answer["outcome"] == "review" for answer in copied.answers.values())
     times = [one["time"] for one in before["decisions"]]
     assert times == sorted(times)
     first = before["decisions"][0]["id"]
     assert "unknown outcome 'pas'" in copied.flyball(
-        "review", "settle", first, "--outcome", "pas", "--by", "ana", "--why", "known", code=2
+        "review", "settle", first, "--outcome", "pas", "--by", "ana", "--reason", "known", code=2
     )
-    settled = copied.flyball("review", "settle", first, "--outcome", "pass", "--by", "ana", "--why", "known")
+    settled = copied.flyball("review", "settle", first, "--outcome", "pass", "--by", "ana", "--reason", "known")
     assert settled == {"id": first, "outcome": "pass", "by": "ana", "why": "known"}
-    after = copied.flyball("review", "--most", "1000")
+    after = copied.flyball("review", "--limit", "1000")
     assert after["waiting"] == before["waiting"] - 1
     assert first not in {one["id"] for one in after["decisions"]}
 
@@ -302,7 +302,7 @@ def test_a_running_server_is_told_over_http_and_its_folder_is_locked_to_others(c
     with serving.serving(serve(served.folder)) as server:
         told = served.flyball("outcome", some, "--truth", "true", "--source", "chargeback", "--url", server.url)
         assert told == {"recorded": 1}
-        served.flyball("override", some, "--outcome", "reject", "--by", "ana", "--why", "fraud", "--url", server.url)
+        served.flyball("override", some, "--outcome", "reject", "--by", "ana", "--reason", "fraud", "--url", server.url)
         assert "--url" in served.flyball("outcome", some, "--truth", "true", code=5)
         assert server.stop().code == 0
     kinds = [record["kind"] for record in JournalLog(served.journal).find(some)]

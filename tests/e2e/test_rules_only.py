@@ -89,7 +89,7 @@ def test_what_rules_alone_decided_is_recorded_and_comes_out_the_same_again(folde
         outcomes = [decided(server, row).outcome for row in past(now)]
         assert server.stop().code == 0
     assert set(outcomes) == {"pass", "review"}
-    ending = flyball("decisions", "replay", "--journal", folder / "journal", "--json")
+    ending = flyball("decisions", "replay", "--journal-folder", folder / "journal", "--json")
     found = json.loads("\n".join(ending.stdout))
     assert found["classes"]["bit-exact"] == found["decisions"] == ROWS
 
@@ -127,7 +127,14 @@ def test_windows_are_filled_from_a_journal_s_period(folder: Path) -> None:
         for row in past(now):
             decided(server, row)
         assert server.stop().code == 0
-    source: list[str | Path] = ["--journal", folder / "journal", "--from", "1h", "--features-folder", folder / "features"]
+    source: list[str | Path] = [
+        "--journal-folder",
+        folder / "journal",
+        "--since",
+        "1h",
+        "--features-folder",
+        folder / "features",
+    ]
     told = filled(folder, source)
     assert (told["events"], told["left_out"]) == (ROWS, {})
     with serving.serving(kept(folder)) as server:

@@ -69,7 +69,7 @@ def ids_of(rows: list[Json]) -> set[bytes]:
 
 def verify(place: Path, *more: str) -> Ending:
     """`flyball decisions verify`."""
-    return serving.run([*serving.flyball(), "decisions", "verify", "--journal", str(place), *more])
+    return serving.run([*serving.flyball(), "decisions", "verify", "--journal-folder", str(place), *more])
 
 
 def kept(place: Path) -> list[journal.Segment]:

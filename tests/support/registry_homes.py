@@ -5,6 +5,7 @@ import contextlib
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -76,7 +77,11 @@ class House:
     def sign(self, registry: LocalRegistry, ref: str) -> None:
         places = registry.status().environments
         bundle, release = signed(
-            registry.show(ref), registry.statement(ref), self.private("ada"), environments=places, days=30
+            registry.show(ref),
+            registry.statement(ref),
+            self.private("ada"),
+            environments=places,
+            not_after=int(time.time()) + 30 * 86_400,
         )
         registry.sign(ref, bundle=bundle, release=release, actor=Actor("ada"))
 

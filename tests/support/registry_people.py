@@ -71,7 +71,11 @@ class Desk:
     def sign(self, ref: str, *, by: str = "ada", environments: Sequence[str] = ENVIRONMENTS, days: int = 30) -> ReceiptView:
         registry = self.registry
         bundle, release = signed(
-            registry.show(ref), registry.statement(ref), self.keys[by], environments=list(environments), days=days
+            registry.show(ref),
+            registry.statement(ref),
+            self.keys[by],
+            environments=list(environments),
+            not_after=int(time.time()) + days * 86_400,
         )
         return registry.sign(ref, bundle=bundle, release=release, actor=Actor(by))
 

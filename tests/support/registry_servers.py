@@ -17,7 +17,7 @@ def following(desk: Desk) -> Iterator[tuple[Server, RemoteRegistry]]:
     publisher = desk.folder / "publisher.pem"
     write_key(publisher, desk.keys["publisher"])
     home, key = str(desk.home.folder), desk.registry.add_key("deploys", ["deployer"], actor=ADA)
-    own = ["--publisher-key", str(publisher), "--state", str(desk.folder / "state")]
+    own = ["--publisher-key", str(publisher), "--state-folder", str(desk.folder / "state")]
     serve = [*serving.flyball(), "serve", "--registry", home, "--listen", "127.0.0.1:0", *own]
     admin = [*serving.flyball(), "admin", "--registry", home, "--listen", "127.0.0.1:0"]
     with (

@@ -58,7 +58,7 @@ CASES = [
     ("POST", "/v1/registry/fraud/promote", "deployer", {"version": "2", "environment": "dev"}, 409,
      "not_signed", "fraud@2 is not signed", "flyball sign fraud@2"),
     ("POST", "/v1/registry/fraud/promote", "deployer", {"version": "1", "environment": "production"}, 409,
-     "out_of_order", "has not served in staging", "--to staging"),
+     "out_of_order", "has not served in staging", "--environment staging"),
     ("POST", "/v1/registry/fraud/promote", "deployer", {"version": "1", "environment": "staging", "break_glass": True}, 409,
      "reason_missing", "requires a reason", "--reason"),
     ("POST", "/v1/registry/fraud/rollback", "deployer", {"environment": "staging"}, 409,

@@ -267,7 +267,7 @@ def test_the_page_has_a_table_and_a_picture_of_each_topic_and_is_the_same_when_d
 
 
 def test_a_topic_that_was_not_measured_has_no_picture_and_tells_why(tmp_path):
-    assert picture("cores", {"took_s": 0.0}, "") is None
+    assert picture(PLOTS["cores"], {"took_s": 0.0}, "") is None
     report = report_of(tmp_path / "r.json", {"cores": {"took_s": 0.0}}, verdict="not measured here")
     shown, drawn = page.section(page.merged(tmp_path / "absent.json", [report]), tmp_path)
     assert drawn == []

@@ -26,7 +26,7 @@ def test_a_new_caller_s_key_is_printed_alone_and_only_its_hash_is_kept(run, writ
     code, key, note = run("add", "checkout", "--requests-per-second", "50", "--in-flight-max", "4")
     assert code == 0
     assert len(key.strip()) == 46
-    assert "not shown again" in note
+    assert "added checkout to callers.json; its key is shown only now" in note
     wanted = {"name": "checkout", "keys_sha256": [hashed(key)], "requests_per_second": 50, "in_flight_max": 4}
     assert written() == {"checkout": wanted}
     assert key.strip() not in (tmp_path / "callers.json").read_text()

@@ -30,7 +30,16 @@ def test_the_help_teaches_by_three_examples(run) -> None:
 
 def test_a_conversion_says_what_was_compared_and_what_to_do_next(run, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "risk"
-    words = ("convert", str(folder / "risk.pkl"), "--data", str(folder / "rows.csv"), "--target", "fraud", "--rows", "500")
+    words = (
+        "convert",
+        str(folder / "risk.pkl"),
+        "--data",
+        str(folder / "rows.csv"),
+        "--target",
+        "fraud",
+        "--rows-max",
+        "500",
+    )
     code, shown, said = run(*words, "--out", str(out), "--trust-pickle", "--owner", "risk@example.com", "--bands", BANDS)
     assert code == 0, said
     assert "Warning: loading" in said
@@ -77,7 +86,7 @@ def inside(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["program.pt2", "--data", "images.npz", "--trust-pickle"], 2, "name a function that loads it"),
         (["models_here:missing", "--data", "rows.csv"], 3, "cannot find models_here:missing"),
         (["risk.pkl", "--data", "rows.csv", "--bands", "0.3"], 2, "--bands: '0.3' is not a mapping"),
-        (["risk.pkl", "--data", "rows.csv", "--bound", "nan"], 2, "invalid value for '--bound'"),
+        (["risk.pkl", "--data", "rows.csv", "--bound", "nan"], 2, "--bound: 'nan' is not a number of 0 or more"),
         (["risk.pkl", "--data", "rows.csv", "--bound", "inf"], 2, "inf is not a finite number"),
         (["risk.pkl", "--data", "rows.csv", "--name", "no/name"], 2, "'no/name' is not a valid decision name"),
     ],

@@ -58,7 +58,8 @@ def test_check_tells_machines_of_every_file(run, spec, tmp_path):
     assert code == 3
     good, bad, none = json.loads(out)["files"]
     assert (good["good"], good["decision"], good["models"][0]["model"]) == (True, "card-fraud", "fraud")
-    assert (bad["good"], {fault["path"] for fault in bad["faults"]}) == (False, {"owner", "ownr"})
+    assert (bad["good"], {fault["path"] for fault in bad["faults"]}) == (False, {"ownr"})
+    assert bad["faults"][0]["text"] == "unknown key; did you mean owner?"
     assert bad["faults"][0]["at"].startswith("bad.yaml:")
     assert "cannot read none.yaml" in none["error"]
 
@@ -106,7 +107,7 @@ def test_score_decides_every_row_and_says_how_many_of_each(run, spec, tmp_path):
     rows = [{**ROW, "spent_1h": 20.0, "payments_1h": place % 30, "risk": 0.1} for place in range(600)]
     rows[7]["amount"] = -1
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    code, out, errors = run("score", "--decision", spec, "--in", "rows.jsonl", "--out", "scored.csv")
+    code, out, errors = run("score", spec, "--data", "rows.jsonl", "--out", "scored.csv")
     assert code == 0, errors
     assert "1 could not be decided: see the column fault" in out
     assert "600 rows in" in errors
@@ -120,7 +121,7 @@ def test_score_decides_every_row_and_says_how_many_of_each(run, spec, tmp_path):
 def test_score_that_fails_leaves_what_was_there(run, spec, tmp_path):
     (tmp_path / "rows.jsonl").write_text(json.dumps({**ROW, "spent_1h": 1, "payments_1h": 1, "risk": 0}) + "\n{\n")
     (tmp_path / "o.csv").write_text("before")
-    code, _, errors = run("score", "--decision", spec, "--in", "rows.jsonl", "--out", "o.csv")
+    code, _, errors = run("score", spec, "--data", "rows.jsonl", "--out", "o.csv")
     assert code == 3
     assert "rows.jsonl:2 is not JSON" in errors
     assert (tmp_path / "o.csv").read_text() == "before"
@@ -129,7 +130,7 @@ def test_score_that_fails_leaves_what_was_there(run, spec, tmp_path):
 
 def test_score_names_the_columns_that_the_file_lacks(run, spec, tmp_path):
     (tmp_path / "rows.csv").write_text("card_id,amount,currency,country\nc,1,EUR,DE\n")
-    code, _, errors = run("score", "--decision", spec, "--in", "rows.csv", "--out", "o.csv")
+    code, _, errors = run("score", spec, "--data", "rows.csv", "--out", "o.csv")
     assert code == 3
     assert "rows.csv has no column 'spent_1h', 'payments_1h', 'risk'" in errors
     assert "rows need their features" in errors
@@ -140,9 +141,9 @@ def test_score_does_not_write_over_columns(run, spec, tmp_path):
     (tmp_path / "rows.csv").write_text(
         "card_id,amount,currency,country,spent_1h,payments_1h,risk,score\nc,1,EUR,DE,1,1,0,7\n"
     )
-    code, _, errors = run("score", "--decision", spec, "--in", "rows.csv", "--out", "o.csv")
+    code, _, errors = run("score", spec, "--data", "rows.csv", "--out", "o.csv")
     assert (code, "--prefix" in errors) == (3, True)
-    code, out, errors = run("score", "--decision", spec, "--in", "rows.csv", "--out", "o.csv", "--prefix", "new_", "--json")
+    code, out, errors = run("score", spec, "--data", "rows.csv", "--out", "o.csv", "--prefix", "new_", "--json")
     assert code == 0, errors
     assert json.loads(out)["rows"] == 1
     (row,) = csv.DictReader((tmp_path / "o.csv").read_text().splitlines())

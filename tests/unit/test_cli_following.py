@@ -39,9 +39,9 @@ def test_a_registry_stands_alone_and_its_deployments_have_their_own_terms(tmp_pa
     (tmp_path / "publisher.pem").write_text(keys.private_pem(desk.keys["publisher"]))
     named = ["serve", "--registry", str(desk.home.folder), "--publisher-key", str(tmp_path / "publisher.pem")]
     with pytest.raises(UsageError, match="give one source to serve"):
-        application()([*named, "--state", str(tmp_path / "one"), "model.onnx"], standalone_mode=False)
+        application()([*named, "--state-folder", str(tmp_path / "one"), "model.onnx"], standalone_mode=False)
     with pytest.raises(UsageError, match="do not apply to --registry"):
-        application()([*named, "--state", str(tmp_path / "two"), "--deadline-ms", "5"], standalone_mode=False)
+        application()([*named, "--state-folder", str(tmp_path / "two"), "--deadline-ms", "5"], standalone_mode=False)
 
 
 def test_a_follower_tells_the_server_whom_to_trust_and_what_it_is_for(tmp_path: Path) -> None:

@@ -78,11 +78,11 @@ def test_a_decision_is_checked_without_a_registry_or_arrays(place: Path) -> None
 
 
 def test_a_log_is_verified_without_what_queries_need(place: Path) -> None:
-    assert loaded_by("decisions", "verify", "--journal", place / "journal") <= {"flyball._native", "pydantic", "rich"}
+    assert loaded_by("decisions", "verify", "--journal-folder", place / "journal") <= {"flyball._native", "pydantic", "rich"}
 
 
 def test_a_log_is_queried_without_a_registry(place: Path) -> None:
-    loaded = loaded_by("decisions", "query", "--journal", place / "journal")
+    loaded = loaded_by("decisions", "query", "--journal-folder", place / "journal")
     assert not loaded & {
         "sqlalchemy",
         "cryptography",

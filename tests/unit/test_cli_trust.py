@@ -74,7 +74,7 @@ def test_the_next_step_after_a_key_is_to_trust_it(run):
 
 
 def test_a_policy_trusts_what_was_added_and_shows_it(run, made, tmp_path):
-    assert run("trust", "add", "anna.pub", "--name", "anna", "--role", "signer", "--until", "2100-01-01")[0] == 0
+    assert run("trust", "add", "anna.pub", "--name", "anna", "--role", "signer", "--expires", "2100-01-01")[0] == 0
     code, out, _ = run("trust", "add", "ben.pub", "--name", "ben", "--role", "approver", "--role", "publisher", "--json")
     assert code == 0
     policy = made()
@@ -94,7 +94,7 @@ def test_keys_and_packages_are_revoked_by_name_by_hint_or_by_root(run, made, tmp
     run("trust", "add", "anna.pub", "--name", "Anna", "--role", "signer")
     root = f"sha256:{'a' * 64}"
     for what in ("anna", hint(tmp_path, "ben"), root):
-        assert run("trust", "revoke", what, "--why", "lost")[0] == 0
+        assert run("trust", "revoke", what, "--reason", "lost")[0] == 0
     assert [one.key or one.package for one in made().revoked] == [hint(tmp_path, "anna"), hint(tmp_path, "ben"), root]
     assert "revoked: lost" in run("trust", "show")[1]
 
@@ -107,21 +107,21 @@ def test_keys_and_packages_are_revoked_by_name_by_hint_or_by_root(run, made, tmp
 )  # fmt: skip
 def test_who_revokes_a_key_is_told_what_servers_do_then(run, made, role, follows):
     run("trust", "add", "anna.pub", "--name", "anna", "--role", role)
-    _, out, _ = run("trust", "revoke", "anna", "--why", "lost")
+    _, out, _ = run("trust", "revoke", "anna", "--reason", "lost")
     assert out.splitlines()[1:] == [f"Servers that read this policy {follows}.", "Next:  flyball trust show"]
 
 
 def test_who_revokes_a_package_is_told_what_servers_do_then_unless_json_is_wanted(run, made):
-    _, out, _ = run("trust", "revoke", f"sha256:{'a' * 64}", "--why", "wrong labels")
+    _, out, _ = run("trust", "revoke", f"sha256:{'a' * 64}", "--reason", "wrong labels")
     assert "Servers that read this policy stop serving this package within a second." in out
-    _, out, _ = run("trust", "revoke", f"sha256:{'b' * 64}", "--why", "wrong labels", "--json")
+    _, out, _ = run("trust", "revoke", f"sha256:{'b' * 64}", "--reason", "wrong labels", "--json")
     assert len(json.loads(out)["revoked"]) == 2
 
 
 def test_a_name_with_two_keys_says_which_to_choose_from(run, made, tmp_path):
     for file in ("anna.pub", "ben.pub"):
         run("trust", "add", file, "--name", "anna", "--role", "signer")
-    code, _, errors = run("trust", "revoke", "anna", "--why", "left")
+    code, _, errors = run("trust", "revoke", "anna", "--reason", "left")
     assert code == 2
     assert hint(tmp_path, "ben") in errors
     assert made().revoked == []
@@ -148,16 +148,19 @@ def test_a_policy_that_ended_can_be_renewed(run, made):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["add", "anna.pub", "--name", "anna", "--role", "admin"], "roles"),
-        (["add", "anna.pem", "--name", "anna", "--role", "signer"], "not a file of public keys"),
-        (["add", "anna.pub", "--name", "anna", "--role", "signer", "--until", "soon"], "'soon' is not a time"),
+        (
+            ["add", "anna.pub", "--name", "anna", "--role", "admin"],
+            "--role: 'admin' is not one of signer, approver, publisher",
+        ),
+        (["add", "anna.pem", "--name", "anna", "--role", "signer"], "anna.pem is a private key; the public one is needed"),
+        (["add", "anna.pub", "--name", "anna", "--role", "signer", "--expires", "soon"], "'soon' is not a time"),
         (["approvals", "extreme", "1"], "extreme"),
         (["approvals", "high", "16"], "high"),
         (["minimum", "fraud", "0"], "minimum"),
-        (["revoke", "nobody", "--why", "x"], "neither a key's hint nor a package's root"),
+        (["revoke", "nobody", "--reason", "x"], "neither a key's hint nor a package's root"),
         (["init"], "already exists"),
         (["renew", "--root-key", "other.pem"], "no root key other.pem"),
-        (["renew", "--file", "other.json"], "no trust policy other.json"),
+        (["renew", "--trust-policy", "other.json"], "no trust policy other.json"),
     ],
 )
 def test_what_makes_no_sense_changes_nothing_and_says_what_to_do(run, made, tmp_path, arguments, words):
@@ -190,5 +193,5 @@ def test_a_root_key_is_changed_by_letting_the_next_one_sign_beside_it(run, made,
     assert run("trust", "renew", "--root-key", "root.pem", "--root-key", "next.pem")[0] == 0
     assert made().serial == 2
     assert run("trust", "minimum", "fraud", "4", "--root-key", "next.pem")[0] == 0
-    assert run("trust", "show", "--root", "next.pub")[0] == 0
-    assert run("trust", "show", "--root", "root.pub")[0] == 4
+    assert run("trust", "show", "--trust-root", "next.pub")[0] == 0
+    assert run("trust", "show", "--trust-root", "root.pub")[0] == 4

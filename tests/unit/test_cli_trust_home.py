@@ -43,8 +43,8 @@ def test_the_policy_of_the_registry_that_is_here_is_meant(run):
 def test_who_revokes_a_key_is_sent_to_the_status_of_the_registry(run):
     assert run("trust", "init")[0] == 0
     assert run("trust", "add", "anna.pub", "--name", "anna", "--role", "signer")[0] == 0
-    assert run("trust", "revoke", "anna", "--why", "lost")[1].endswith("\nNext:  flyball status\n")
-    _, out, _ = run("trust", "revoke", "a" * 64, "--why", "lost", "--registry", str(HOME))
+    assert run("trust", "revoke", "anna", "--reason", "lost")[1].endswith("\nNext:  flyball status\n")
+    _, out, _ = run("trust", "revoke", "a" * 64, "--reason", "lost", "--registry", str(HOME))
     assert out.endswith(f"\nNext:  flyball status --registry {HOME}\n")
 
 
@@ -64,8 +64,8 @@ def test_a_registry_that_is_named_comes_before_the_one_that_is_here(run, monkeyp
 
 def test_a_file_that_is_named_comes_before_every_registry(run, monkeypatch):
     monkeypatch.setenv("FLYBALL_REGISTRY", str(HOME))
-    assert run("trust", "init", "--file", "mine.json")[0] == 0
-    assert run("trust", "minimum", "fraud", "3", "--file", "mine.json")[0] == 0
+    assert run("trust", "init", "--trust-policy", "mine.json")[0] == 0
+    assert run("trust", "minimum", "fraud", "3", "--trust-policy", "mine.json")[0] == 0
     assert (policy(Path("mine.json")).minimum, (HOME / "trust.json").exists()) == ({"fraud": 3}, False)
     code, _, errors = run("trust", "show")
     assert (code, "no trust policy" in errors) == (2, True)
@@ -74,9 +74,9 @@ def test_a_file_that_is_named_comes_before_every_registry(run, monkeypatch):
 def test_a_version_is_revoked_by_its_package(run, tmp_path):
     assert run("trust", "init")[0] == 0
     shown = json.loads(run("register", "fraud", onnx_models.linear(tmp_path, "m", seed=1), "--json")[1])
-    assert run("trust", "revoke", "fraud@1", "--why", "wrong labels")[0] == 0
+    assert run("trust", "revoke", "fraud@1", "--reason", "wrong labels")[0] == 0
     assert revoked() == [shown["root"]]
-    code, _, errors = run("trust", "revoke", "fraud@2", "--why", "wrong labels")
+    code, _, errors = run("trust", "revoke", "fraud@2", "--reason", "wrong labels")
     assert (code, "fraud has no version" in errors) == (3, True)
     assert revoked() == [shown["root"]]
 
@@ -84,7 +84,7 @@ def test_a_version_is_revoked_by_its_package(run, tmp_path):
 def test_a_key_s_owner_whose_name_looks_like_a_version_is_still_a_key(run):
     run("trust", "init")
     run("trust", "add", "anna.pub", "--name", "anna@example.com", "--role", "signer")
-    assert run("trust", "revoke", "anna@example.com", "--why", "left")[0] == 0
+    assert run("trust", "revoke", "anna@example.com", "--reason", "left")[0] == 0
     assert revoked() == [keys.hint(keys.load_publics(Path("anna.pub"))[0])]
 
 
@@ -98,5 +98,5 @@ def test_a_version_is_found_by_a_registry_behind_http_and_the_policy_lies_here(r
     with registry_homes.admin(house) as api:
         monkeypatch.setenv("FLYBALL_REGISTRY", api.url)
         assert run("trust", "init")[0] == 0
-        assert run("trust", "revoke", ref, "--why", "wrong labels")[0] == 0
+        assert run("trust", "revoke", ref, "--reason", "wrong labels")[0] == 0
     assert revoked(Path("trust.json")) == [root]

@@ -66,7 +66,7 @@ def test_inspect_counts_one_node_and_shows_an_opset_domain_once(run, tmp_path):
 
 
 def test_inspect_times_no_more_rows_than_it_was_asked_for(run, model):
-    code, out, _ = run("inspect", str(model("linear")), "--rows-max", "4", "--json")
+    code, out, _ = run("inspect", str(model("linear")), "--batch-rows-max", "4", "--json")
     assert code == 0
     assert max(item["rows"] for item in json.loads(out)["latency"]) == 4
 
@@ -74,7 +74,7 @@ def test_inspect_times_no_more_rows_than_it_was_asked_for(run, model):
 def test_an_error_is_one_line_without_a_traceback(run):
     code, out, errors = run("inspect", "none.onnx")
     assert (code, out) == (3, "")
-    assert re.fullmatch(r"Refused: cannot read none\.onnx: No such file or directory.*\n", errors)
+    assert re.fullmatch(r"Refused: cannot read none\.onnx: no such file\n  flyball inspect MODEL\.onnx\n", errors)
 
 
 def test_an_error_is_json_where_json_was_asked_for(run):
@@ -271,15 +271,15 @@ def test_flags_for_models_are_refused_together_by_their_own_names(run, verb):
     assert "limits" not in errors
     assert "null" not in errors
     for flag in FLAGS:
-        assert f"  {flag}: is -1, allowed: a whole number, " in errors
-    assert errors.endswith(f"  flyball {verb[0]} --help\n")
+        assert f"  {flag}: -1 is not valid; allowed: a whole number, " in errors
+    assert errors.endswith(f"  see the usage:  flyball {verb[0]} --help\n")
 
 
 @pytest.mark.parametrize("verb", [("serve",), ("snapshot", "--out", "s")], ids=lambda verb: verb[0])
 def test_a_batch_larger_than_a_run_names_the_flag_that_allows_it(run, verb):
     code, _, errors = run(*verb, "m.onnx", "--batch-size", "65", "--batch-window-ms", "1")
     assert code == 2
-    assert "--batch-size: is 65, allowed: at most --batch-rows-max, which is 64" in errors
+    assert "--batch-size: 65 is not valid; allowed: at most --batch-rows-max, which is 64" in errors
 
 
 @pytest.mark.parametrize(
@@ -340,8 +340,8 @@ def test_serve_takes_models_or_a_snapshot_and_not_both(run):
 def test_serve_tells_flags_out_of_range_together(run, model):
     code, _, errors = run("serve", str(model("linear")), "--lanes", "0", "--listen", "nowhere")
     assert code == 2
-    assert "--lanes: is 0, allowed: a whole number, 1 to 256" in errors
-    assert "--listen: is 'nowhere'" in errors
+    assert "--lanes: 0 is not valid; allowed: a whole number, 1 to 256" in errors
+    assert "--listen: 'nowhere' is not valid" in errors
     assert "null" not in errors
 
 
@@ -366,8 +366,12 @@ def test_a_refusal_names_the_file(run, model, monkeypatch, tmp_path, verb):
     [
         (("frob",), "no such command 'frob'", "flyball"),
         (("serve", "--frob"), "no such option: --frob", "flyball serve"),
-        (("predict",), "missing argument 'model'", "flyball predict"),
-        (("inspect", "m.onnx", "--rows-max", "x"), "invalid value for '--rows-max'", "flyball inspect"),
+        (("predict",), "missing argument MODEL: the model's name on the server", "flyball predict"),
+        (
+            ("inspect", "m.onnx", "--batch-rows-max", "x"),
+            "--batch-rows-max: 'x' is not a whole number from 1 to 1024",
+            "flyball inspect",
+        ),
     ],
 )
 def test_wrong_usage_is_told_like_every_other_error(run, arguments, words, command):
@@ -395,8 +399,9 @@ def test_what_the_system_refuses_is_one_line(run, monkeypatch, more):
 
     monkeypatch.setattr(native_machine, "build_info", fail)
     code, out, errors = run("doctor", *more)
-    assert (code, out, errors.count("\n")) == (1, "", 1)
-    assert "/some/where: Permission denied" in errors
+    assert (code, out) == (3, "")
+    assert errors.count("\n") <= 2
+    assert "/some/where: permission denied" in errors
 
 
 def test_demo_without_its_extra_is_one_line_with_the_pip_command(run, monkeypatch):

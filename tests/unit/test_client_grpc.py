@@ -21,6 +21,7 @@ class Service(grpc.GenericRpcHandler):
     def __init__(self):
         self.failure = None
         self.seen = []
+        self.inputs = [("x", "FP32", [-1, 2])]
 
     def service(self, details):
         method = details.method.rpartition("/")[2]
@@ -40,7 +41,8 @@ class Service(grpc.GenericRpcHandler):
 
     def ModelMetadata(self, request, context):  # noqa: N802
         answer = messages.ModelMetadataResponse(name=request.name, versions=["1"], platform="p")
-        answer.inputs.add(name="x", datatype="FP32", shape=[-1, 2])
+        for name, datatype, shape in self.inputs:
+            answer.inputs.add(name=name, datatype=datatype, shape=shape)
         return answer
 
     def ModelInfer(self, request, context):  # noqa: N802
@@ -75,6 +77,7 @@ def test_arrays_come_back_equal(client, service):
         "words": np.array(["ä", ""], dtype=object),
         "h": np.ones(1, np.float16),
     }
+    service.inputs += [("words", "BYTES", [-1]), ("h", "FP16", [-1])]
     answer = client.infer("m", inputs, id="7", version="2", outputs=["x"])
     for name, array in inputs.items():
         np.testing.assert_array_equal(answer[name], array)

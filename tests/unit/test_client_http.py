@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -23,7 +24,10 @@ def server():
 
 @pytest.fixture
 def client(server):
+    """It knows the model m, so that its first request is what the test is about."""
     with Client(server.url, deadline_ms=5000) as made:
+        made.metadata("m")
+        server.seen.clear()
         yield made
 
 
@@ -50,7 +54,8 @@ def test_arrays_of_several_types_come_back_equal(client):
 
 def test_the_request_names_model_version_outputs_and_deadline(server, client):
     client.infer("a b", {"x": np.zeros(1), "y": np.zeros(1)}, version="3", outputs=["y"], id="i")
-    path, headers, body = server.seen[0]
+    assert server.seen[0][0] == "/v2/models/a%20b/versions/3"
+    path, headers, body = server.seen[1]
     assert path == "/v2/models/a%20b/versions/3/infer"
     request = json.loads(body[: int(headers[LENGTH])])
     assert request["id"] == "i"
@@ -65,13 +70,18 @@ def test_an_answer_in_plain_json_is_read_too(server, client):
     assert client.infer("m", ROW)["y"].tolist() == [1.0, 2.5]
 
 
-def test_plain_lists_take_the_datatype_of_the_metadata_which_is_asked_once(server, client):
+def test_values_take_the_datatype_of_the_metadata_which_is_asked_once(server):
     server.metadata["inputs"] = [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]
-    for _ in range(2):
-        assert client.infer("m", {"x": [[1, 2]]})["x"].dtype == np.float32
+    with Client(server.url, deadline_ms=5000) as client:
+        for values in ([[1, 2]], np.ones((1, 2))):
+            assert client.infer("m", {"x": values})["x"].dtype == np.float32
     assert [path for path, *_ in server.seen] == ["/v2/models/m", "/v2/models/m/infer", "/v2/models/m/infer"]
-    with pytest.raises(errors.InvalidInputError, match="no input 'z'; its inputs are x"):
-        client.infer("m", {"z": [1]})
+
+
+def test_the_metadata_is_asked_once_by_threads_that_need_it_at_the_same_time(server):
+    with Client(server.url, deadline_ms=50_000) as client, ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: client.infer("m", ROW), range(8)))
+    assert sorted(path for path, *_ in server.seen) == ["/v2/models/m", *["/v2/models/m/infer"] * 8]
 
 
 def test_metadata_is_typed(server, client):
@@ -97,7 +107,7 @@ def test_an_error_carries_the_servers_text_and_is_not_repeated(server, client, s
     server.script.append(refusal(status, "the text"))
     with pytest.raises(kind, match="the text"):
         client.infer("m", ROW)
-    assert len(server.seen) == 1
+    assert [path for path, *_ in server.seen].count("/v2/models/m/infer") == 1
 
 
 def test_a_busy_server_is_asked_again_after_the_time_that_it_names(server, client):
@@ -117,7 +127,7 @@ def test_a_server_that_stays_busy_is_asked_three_times(server, client):
 
 def test_no_repeat_is_begun_that_would_pass_the_deadline(server, client, monkeypatch):
     pauses = []
-    monkeypatch.setattr("flyball.client.http.time.sleep", pauses.append)
+    monkeypatch.setattr("flyball.client.steps.time.sleep", pauses.append)
     server.script.append(refusal(503, "full", Retry_After="60"))
     with pytest.raises(errors.OverloadedError) as caught:
         client.infer("m", ROW, deadline_ms=5000)
@@ -147,7 +157,7 @@ def test_a_server_that_is_not_there_is_said_so_with_the_next_command(dead_url):
 
 def test_a_connection_that_cannot_be_made_is_tried_three_times_with_growing_pauses(dead_url, monkeypatch):
     pauses = []
-    monkeypatch.setattr("flyball.client.http.time.sleep", pauses.append)
+    monkeypatch.setattr("flyball.client.steps.time.sleep", pauses.append)
     with Client(dead_url, deadline_ms=5000) as client, pytest.raises(errors.UnreachableError):
         client.infer("m", ROW)
     assert pauses == [0.05, 0.1]
@@ -239,14 +249,15 @@ def test_threads_share_a_client_and_each_gets_its_own_answer(client):
     assert wrong == []
 
 
-def test_connections_are_kept_alive(server, client):
+def test_connections_are_kept_alive(server):
     ports = []
     server.process_request = lambda request, address: (
         ports.append(address[1]),
         V2Server.process_request(server, request, address),
     )
-    for _ in range(3):
-        client.infer("m", ROW)
+    with Client(server.url, deadline_ms=5000) as client:
+        for _ in range(3):
+            client.infer("m", ROW)
     assert len(ports) == 1
 
 
@@ -283,9 +294,9 @@ def test_numpys_numbers_are_deadlines_too(client):
 
 
 def test_a_version_may_be_a_whole_number(server, client):
-    client.infer("m", ROW, version=3)
+    client.metadata("m", version=3)
     client.ready("m", version=3)
-    assert [path for path, *_ in server.seen] == ["/v2/models/m/versions/3/infer", "/v2/models/m/versions/3/ready"]
+    assert [path for path, *_ in server.seen] == ["/v2/models/m/versions/3", "/v2/models/m/versions/3/ready"]
 
 
 def test_an_unknown_version_and_an_unknown_model_have_codes_of_their_own(server, client):

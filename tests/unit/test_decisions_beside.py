@@ -50,7 +50,7 @@ def test_stopping_a_schedule_ends_the_child_that_is_at_work(tmp_path: Path) -> N
 
 def test_the_command_compacts_in_a_child_of_low_priority(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     journal_folders.filled(tmp_path, [3])
-    answer = CliRunner().invoke(application(), ["decisions", "compact", "--journal", str(tmp_path)])
+    answer = CliRunner().invoke(application(), ["decisions", "compact", "--journal-folder", str(tmp_path)])
     assert answer.exit_code == 0, capfd.readouterr().err
     assert list(read_retired(tmp_path)) == [1]
     assert "1 segment, 3 records" in capfd.readouterr().err
@@ -60,7 +60,7 @@ def test_the_command_compacts_in_a_child_of_low_priority(tmp_path: Path, capfd: 
 def test_the_child_is_told_where_and_how_long(tmp_path: Path) -> None:
     command = compact_command(tmp_path, "25mo")
     assert command[1:] == [
-        "-m", "flyball", "decisions", "compact", "--here", "--journal", str(tmp_path), "--keep", "25mo"
+        "-m", "flyball", "decisions", "compact", "--here", "--journal-folder", str(tmp_path), "--keep", "25mo"
     ]  # fmt: skip
 
 

@@ -174,7 +174,7 @@ def test_killed_before_any_change_of_the_disk_it_can_be_run_again(tmp_path: Path
 def test_the_child_killed_at_random_moments_loses_nothing(tmp_path: Path) -> None:
     journal = journal_folders.filled(tmp_path, [40] * 6)
     before, chance = records(journal), random.Random(8)
-    command = [sys.executable, "-m", "flyball", "decisions", "compact", "--here", "--journal", str(tmp_path)]
+    command = [sys.executable, "-m", "flyball", "decisions", "compact", "--here", "--journal-folder", str(tmp_path)]
     for _ in range(4):
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:

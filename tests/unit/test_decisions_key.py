@@ -12,8 +12,8 @@ from flyball.native.journal import Journal, JournalLog
 
 ID = "01890a5d-ac96-774b-bcce-b302099a8057"
 VERBS = {
-    "hold": ["hold", "case-1", "--by", "ana", "--why", "asked"],
-    "erase": ["erase", ID, "--by", "ana", "--why", "asked"],
+    "hold": ["hold", "case-1", "--by", "ana", "--reason", "asked"],
+    "erase": ["erase", ID, "--by", "ana", "--reason", "asked"],
 }
 
 
@@ -36,11 +36,11 @@ def folder(tmp_path, key):
 def test_a_verb_that_records_needs_the_key_that_the_journal_names(folder, key, verb):
     named = json.loads((folder / "node.json").read_text())["key"]
     before = len(list(JournalLog(folder).records()))
-    refused = CliRunner().invoke(decisions, [*VERBS[verb], "--journal", str(folder)])
+    refused = CliRunner().invoke(decisions, [*VERBS[verb], "--journal-folder", str(folder)])
     assert refused.exit_code != 0
-    assert "--key FILE" in str(refused.exception)
+    assert "key FILE" in str(refused.exception)
     assert len(list(JournalLog(folder).records())) == before
-    done = CliRunner().invoke(decisions, [*VERBS[verb], "--journal", str(folder), "--key", str(key)])
+    done = CliRunner().invoke(decisions, [*VERBS[verb], "--journal-folder", str(folder), "--journal-key", str(key)])
     # Of an erasure's subject nothing is recorded here, which is found out after the key is.
     assert isinstance(done.exception, NotFoundError) if verb == "erase" else done.exit_code == 0, done.output
     assert json.loads((folder / "node.json").read_text())["key"] == named
@@ -49,9 +49,9 @@ def test_a_verb_that_records_needs_the_key_that_the_journal_names(folder, key, v
 
 def test_outcomes_and_overrides_are_told_with_that_key_alone(folder, key):
     told = {"by": "ana", "why": "known", "url": None, "folder": folder}
-    with pytest.raises(JournalRefusedError, match="--key FILE"):
+    with pytest.raises(JournalRefusedError, match="key FILE"):
         record_outcomes([{"id": ID, "decision": "pay", "truth": "fraud"}], url=None, folder=folder)
-    with pytest.raises(JournalRefusedError, match="--key FILE"):
+    with pytest.raises(JournalRefusedError, match="key FILE"):
         record_override("pay", ID, "pass", **told)
     record_outcomes([{"id": ID, "decision": "pay", "truth": "fraud"}], url=None, folder=folder, key=key)
     record_override("pay", ID, "pass", **told, key=key)

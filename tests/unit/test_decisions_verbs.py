@@ -34,7 +34,7 @@ def verb(run: Any, journal: JournalFolder) -> Any:
     def asked(*words: str) -> tuple[int, str, str]:
         journal.write()
         journal.checkpoint()
-        return run("decisions", *words, "--journal", str(journal.path))
+        return run("decisions", *words, "--journal-folder", str(journal.path))
 
     return asked
 
@@ -143,7 +143,7 @@ def test_an_input_that_lies_beside_the_log_is_put_back(verb: Any, journal: Journ
     identity = long_decision(journal)
     log = WholeLog(journal.path)
     assert [record["input"] for record in [*log.find(str(identity)), *log.records()]] == [LONG, LONG]
-    _, out, _ = verb("tail", "--most", "1", "--json")
+    _, out, _ = verb("tail", "--limit", "1", "--json")
     assert json.loads(out)["input"] == LONG
 
 
@@ -174,7 +174,7 @@ def test_what_is_not_compacted_is_read_without_pyarrow(
 ) -> None:
     identity = str(journal.decide())
     without(monkeypatch, "pyarrow", "duckdb")
-    for words in (["show", identity], ["verify"], ["verify", identity], ["tail", "--most", "1"], ["review"]):
+    for words in (["show", identity], ["verify"], ["verify", identity], ["tail", "--limit", "1"], ["review"]):
         code, _, err = verb(*words)
         assert code == 0, err
     for words in (["query"], ["query", "--columns"]):
@@ -223,7 +223,7 @@ def test_what_cannot_be_meant_is_refused(verb: Any, words: list[str], code: int,
 
 
 @pytest.mark.parametrize(
-    "words", [["outcome", "--truth", "bad"], ["override", "--outcome", "approve", "--by", "ana", "--why", "known"]]
+    "words", [["outcome", "--truth", "bad"], ["override", "--outcome", "approve", "--by", "ana", "--reason", "known"]]
 )
 def test_what_is_told_of_a_record_under_another_decision_is_refused(
     verb: Any, journal: JournalFolder, words: list[str]

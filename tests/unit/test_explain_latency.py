@@ -280,7 +280,7 @@ def test_a_real_tree_ensemble_has_no_floor_and_says_so(run, tmp_path):
 
 
 def test_the_table_shows_the_slowest_and_counts_the_rest(run, mlp):
-    code, out, _ = run("explain-latency", mlp, "--top", 1)
+    code, out, _ = run("explain-latency", mlp, "--limit", 1)
     assert code == 0
     assert len(re.findall(r"^Fused|^Gemm", out, re.MULTILINE)) == 1, out
     assert "… and 2 operators more" in out
@@ -288,7 +288,7 @@ def test_the_table_shows_the_slowest_and_counts_the_rest(run, mlp):
 
 
 def test_json_has_every_operator_and_the_machines_ceiling(run, mlp):
-    code, out, _ = run("explain-latency", mlp, "--rows", 2, "--top", 1, "--json")
+    code, out, _ = run("explain-latency", mlp, "--batch-rows", 2, "--limit", 1, "--json")
     document = json.loads(out)
     assert code == 0
     assert (document["rows"], len(document["lines"])) == (2, 3)
@@ -315,7 +315,7 @@ def test_a_model_that_made_up_rows_do_not_fit_is_explained_on_given_ones(run, pa
     assert "give it real rows" in errors
     rows = tmp_path / "rows.csv"
     rows.write_text("a,b,c\n1,2,3\n4,5,6\n")
-    code, out, _ = run("explain-latency", pairs, "--data", rows, "--rows", 2)
+    code, out, _ = run("explain-latency", pairs, "--data", rows, "--batch-rows", 2)
     assert code == 0
     assert "float[2×3]" in out
 

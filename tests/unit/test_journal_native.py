@@ -34,7 +34,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def run(run, folder):
-    return lambda *arguments: run("decisions", *arguments, "--journal", folder)
+    return lambda *arguments: run("decisions", *arguments, "--journal-folder", folder)
 
 
 def test_what_is_told_is_read_back_in_order_with_its_place(folder):
@@ -156,13 +156,13 @@ def test_an_erasure_is_recorded_by_token_and_the_log_still_verifies(folder):
 
 
 def test_an_unknown_subject_is_not_erased_and_its_value_is_not_repeated(run, folder):
-    code, _, told = run("erase", "card-4242", "--by", "ana", "--why", "asked")
+    code, _, told = run("erase", "card-4242", "--by", "ana", "--reason", "asked")
     assert (code, "the journal has no record of this subject" in told, "4242" in told) == (3, True, False)
     assert list(JournalLog(folder).records(kinds=["erased"])) == []
 
 
 def test_a_hold_is_ordered_once_and_released_once(run, folder):
-    orders = ("--by", "legal", "--why", "case 7")
+    orders = ("--by", "legal", "--reason", "case 7")
     assert run("hold", "case-7", *orders)[0] == 0
     assert run("hold", "case-7", *orders)[0] == 3
     assert "case-7" in run("holds")[1]
@@ -174,7 +174,7 @@ def test_a_hold_is_ordered_once_and_released_once(run, folder):
 def test_a_folder_that_is_no_journal_is_refused_with_the_option(tmp_path):
     with pytest.raises(JournalRefusedError) as caught:
         JournalLog(tmp_path)
-    assert "--journal" in caught.value.next_step
+    assert "--journal-folder" in caught.value.next_step
 
 
 def test_verify_says_verified_and_ends_with_4_where_it_is_not(run, folder):
@@ -205,6 +205,6 @@ def test_query_and_tail_read_the_journal_itself(run):
     code, out, errors = run("query", "select source, truth from outcomes order by seq", "--json")
     assert code == 0, errors
     assert [json.loads(line)["source"] for line in out.splitlines()] == ["bank 0", "bank 1", "bank 2"]
-    code, out, errors = run("tail", "--kind", "override", "--most", "2", "--last", "2")
+    code, out, errors = run("tail", "--kind", "override", "--limit", "2", "--last", "2")
     assert code == 0, errors
     assert out.count("outcome=pass") == 2

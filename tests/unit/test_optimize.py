@@ -120,7 +120,7 @@ def two_classes(folder: Path) -> Path:
 def test_a_threshold_of_an_output_with_several_scores_asks_which_one_is_meant(tmp_path: Path) -> None:
     model = two_classes(tmp_path)
     for named in ("chances", None):
-        with pytest.raises(UsageError, match=r"(?s)several elements per row.*--output 'chances\[1\]'"):
+        with pytest.raises(UsageError, match=r"(?s)several elements per row.*--score 'chances\[1\]'"):
             subject_of(model, output=named, thresholds=[0.5])
     assert subject_of(model, output="chances").thresholds == []
     silent = onnx_models.onnx.load(model)

@@ -26,10 +26,10 @@ at_home = pytest.mark.parametrize("shell", ["home"], indirect=True)  # behind HT
 @at_home
 def test_a_name_that_contradicts_the_key_signs_nothing(shell: Shell) -> None:
     ref = registered(shell)
-    code, _, err = shell("sign", ref, "--key", shell.house.key("ada"), "--as", "bob")
+    code, _, err = shell("sign", ref, "--key", shell.house.key("ada"), "--by", "bob")
     assert code == 4
-    assert "--as bob contradicts the key, which is ada's" in err
-    assert "leave --as out to act as ada" in err
+    assert "--by bob contradicts the key, which is ada's" in err
+    assert "leave --by out to act as ada" in err
     refused = events(shell)[-1]
     assert (refused["kind"], refused["actor"], refused["authenticated"]) == ("refused", "bob", "none")
     assert shell.json("registry", "show", ref)["signed_by"] is None
@@ -40,9 +40,9 @@ def test_a_name_that_contradicts_the_key_signs_nothing(shell: Shell) -> None:
 def test_a_name_that_contradicts_the_key_approves_nothing(shell: Shell, name: str) -> None:
     ref = registered(shell)
     shell.done("sign", ref, "--key", shell.house.key("ada"))
-    code, _, err = shell("approve", ref, "--key", shell.house.key("grace"), "--as", name, role="approver")
+    code, _, err = shell("approve", ref, "--key", shell.house.key("grace"), "--by", name, role="approver")
     assert code == 4
-    assert f"--as {name} contradicts the key, which is grace's" in err
+    assert f"--by {name} contradicts the key, which is grace's" in err
     assert events(shell)[-1]["body"]["code"] == "actor_not_owner"
     assert shell.json("registry", "show", ref)["approvals"] == []
 
@@ -50,7 +50,7 @@ def test_a_name_that_contradicts_the_key_approves_nothing(shell: Shell, name: st
 @at_home
 def test_a_second_spelling_of_the_owner_s_name_is_the_owner(shell: Shell) -> None:
     ref = registered(shell)
-    shell.done("sign", ref, "--key", shell.house.key("ada"), "--as", "ADA")
+    shell.done("sign", ref, "--key", shell.house.key("ada"), "--by", "ADA")
     assert (events(shell)[-1]["actor"], events(shell)[-1]["authenticated"]) == ("ada", "key")
 
 
@@ -69,7 +69,7 @@ def test_the_owner_of_the_key_is_the_actor_of_a_signature(shell: Shell) -> None:
 @at_home
 def test_a_name_that_nobody_authenticated_is_marked_in_history_and_at(shell: Shell) -> None:
     ref = shell.approved(1)
-    shell.done("promote", ref, "--to", "dev", "--as", "bob")
+    shell.done("promote", ref, "--environment", "dev", "--by", "bob")
     assert "bob (not authenticated)" in shell.done("registry", "history", "fraud")
     assert "bob (not authenticated)" in shell.done("registry", "at")
     placed = shell.json("registry", "at")["placements"][0]
@@ -79,7 +79,7 @@ def test_a_name_that_nobody_authenticated_is_marked_in_history_and_at(shell: She
 
 def test_a_user_of_the_machine_and_an_api_key_are_not_marked(shell: Shell) -> None:
     ref, by_http = shell.approved(1), shell.where.startswith("http")
-    shell.done("promote", ref, "--to", "dev", *(() if by_http else ("--as", getpass.getuser())))
+    shell.done("promote", ref, "--environment", "dev", *(() if by_http else ("--by", getpass.getuser())))
     promoted = events(shell)[-1]
     wanted = ("deployer", "api-key") if by_http else (getpass.getuser(), "os-user")
     assert (promoted["actor"], promoted["authenticated"]) == wanted

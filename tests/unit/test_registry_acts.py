@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import time
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,13 @@ def test_a_signature_over_other_files_or_by_a_stranger_is_not_kept(desk: Desk) -
     registry = desk.registry
 
     def made(ref: str, by: str = "ada") -> tuple[bytes, bytes]:
-        return signed(registry.show(ref), registry.statement(ref), desk.keys[by], environments=["dev"], days=1)
+        return signed(
+            registry.show(ref),
+            registry.statement(ref),
+            desk.keys[by],
+            environments=["dev"],
+            not_after=int(time.time()) + 86_400,
+        )
 
     bundle, _ = made(second)
     _, release = made(first)
@@ -137,8 +144,8 @@ def test_a_release_for_an_environment_that_there_is_not_or_by_another_than_who_s
     assert error.value.reason == "wrong_environment"
     registry = desk.registry
     shown, stated = registry.show(ref), registry.statement(ref)
-    bundle, _ = signed(shown, stated, desk.keys["ada"], environments=["dev"], days=1)
-    _, release = signed(shown, stated, desk.keys["bob"], environments=["dev"], days=1)
+    bundle, _ = signed(shown, stated, desk.keys["ada"], environments=["dev"], not_after=int(time.time()) + 86_400)
+    _, release = signed(shown, stated, desk.keys["bob"], environments=["dev"], not_after=int(time.time()) + 86_400)
     with pytest.raises(SignatureError) as error:
         registry.sign(ref, bundle=bundle, release=release, actor=ADA)
     assert error.value.reason == "wrong_subject"
@@ -151,7 +158,7 @@ def test_a_release_that_names_another_model_than_the_registry_would_serve_is_not
     assert stated.models == {"1": model}
     for other in ({"1": f"sha256:{'0' * 64}"}, {"2": model}, {"1": model, "2": model}):
         wrong = stated.model_copy(update={"models": other})
-        bundle, release = signed(shown, wrong, desk.keys["ada"], environments=["dev"], days=1)
+        bundle, release = signed(shown, wrong, desk.keys["ada"], environments=["dev"], not_after=int(time.time()) + 86_400)
         with pytest.raises(SignatureError) as error:
             desk.registry.sign(ref, bundle=bundle, release=release, actor=ADA)
         assert error.value.reason == "wrong_digest"

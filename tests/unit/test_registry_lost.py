@@ -20,7 +20,7 @@ def test_an_act_that_was_kept_before_the_registry_went_away_says_so(
         "register": ["fraud", onnx_models.linear(tmp_path, "model", seed=1)],
         "sign": ["fraud@1", "--key", house.key("ada")],
         "approve": ["fraud@1", "--key", house.key("grace")],
-        "promote": ["fraud@1", "--to", "dev"],
+        "promote": ["fraud@1", "--environment", "dev"],
     }
     for verb, words in verbs.items():
         with monkeypatch.context() as later:

@@ -25,7 +25,7 @@ def server_says(
 
 def test_status_and_at_tell_which_server_answers_with_something_else(shell: Shell) -> None:
     for seed in (1, 2):
-        shell.done("promote", shell.approved(seed), "--to", "dev")
+        shell.done("promote", shell.approved(seed), "--environment", "dev")
     server_says(shell.house, "refused", serving_version=1, serving_digest="sha256:" + "1" * 64)
     out = shell.done("status")
     assert re.search(r"web-1 +dev +fraud +2 +refused +1 ", out), out
@@ -43,7 +43,7 @@ def test_status_and_at_tell_which_server_answers_with_something_else(shell: Shel
 
 
 def test_a_server_that_is_gone_is_shown_so_and_forgotten_when_told(shell: Shell) -> None:
-    shell.done("promote", shell.approved(1), "--to", "dev")
+    shell.done("promote", shell.approved(1), "--environment", "dev")
     server_says(shell.house, "applied")
     code, _, err = shell("registry", "forget", "web-1")
     assert (code, "is not gone" in err) == (3, True)
@@ -63,16 +63,16 @@ def test_a_promotion_tells_where_it_is_live(shell: Shell) -> None:
     ref = shell.approved(1)
     server_says(shell.house, "applied")
     assert re.search(
-        r"^live on 1 server, \d+\.\d s after the event$", shell.done("promote", ref, "--to", "dev"), re.MULTILINE
+        r"^live on 1 server, \d+\.\d s after the event$", shell.done("promote", ref, "--environment", "dev"), re.MULTILINE
     )
-    (said,) = shell.json("promote", shell.approved(2), "--to", "dev")["servers"]
+    (said,) = shell.json("promote", shell.approved(2), "--environment", "dev")["servers"]
     assert (said["node"], said["state"]) == ("web-1", "applied")
 
 
 def test_a_server_that_refuses_ends_the_verb_with_exit_code_4_and_the_event_stands(shell: Shell) -> None:
     ref = shell.approved(1)
     server_says(shell.house, "refused")
-    code, out, err = shell("promote", ref, "--to", "dev")
+    code, out, err = shell("promote", ref, "--environment", "dev")
     assert (code, out.startswith("fraud@1 → dev")) == (4, True)
     assert "1 server of dev refused it and kept the old version: web-1: wrong_digest" in err
     assert "flyball rollback fraud --environment dev" in err
@@ -81,6 +81,6 @@ def test_a_server_that_refuses_ends_the_verb_with_exit_code_4_and_the_event_stan
 def test_a_server_that_is_silent_is_not_waited_for_and_one_that_lags_is_named(shell: Shell) -> None:
     first, second = shell.approved(1), shell.approved(2)
     server_says(shell.house, "applied", age_s=3600)
-    assert "server" not in shell.done("promote", first, "--to", "dev").partition("Next")[0]
+    assert "server" not in shell.done("promote", first, "--environment", "dev").partition("Next")[0]
     server_says(shell.house, "applied", generation=1)
-    assert "no report yet from web-1" in shell.done("promote", second, "--to", "dev", "--wait", "0.01")
+    assert "no report yet from web-1" in shell.done("promote", second, "--environment", "dev", "--wait", "0.01")

@@ -17,13 +17,13 @@ def test_a_version_goes_all_the_way_and_each_verb_names_the_next(shell: Shell) -
     out = shell.done("register", "fraud", model, "--owner", "risk@example.com", "--metric", "auc=0.91", "--reason", "first")
     assert re.match(r"fraud@1   sha256:[0-9a-f]{12}…   [\d.]+ kB   model, tier standard\n", out)
     assert out.endswith("Next:  flyball sign fraud@1 --key FILE   (with its author's key)\n")
-    out = shell.done("sign", "fraud@1", "--key", shell.house.key("ada"), "--days", "30")
-    assert out.startswith("fraud@1   signed by ada   for dev, staging, production, 30 days\n")
+    out = shell.done("sign", "fraud@1", "--key", shell.house.key("ada"), "--expires", "30d")
+    assert out.startswith("fraud@1   signed by ada   for dev, staging, production, until ")
     assert "Next:  flyball approve fraud@1 --key FILE   (needs 1 more approval by people other than the author)" in out
     out = shell.done("approve", "fraud", "v1", "--key", shell.house.key("grace"), role="approver")
     assert out.startswith("fraud@1   approved by grace   1 of 1 (grace)\n")
-    assert "Next:  flyball promote fraud@1 --to dev" in out
-    out = shell.done("promote", "fraud@1", "--to", "dev", "--reason", "try it")
+    assert "Next:  flyball promote fraud@1 --environment dev" in out
+    out = shell.done("promote", "fraud@1", "--environment", "dev", "--reason", "try it")
     assert re.match(r"fraud@1 → dev   \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\n  passed   signatures: signed by ada", out)
     assert "Undo" not in out
     out = shell.done("status")
@@ -32,9 +32,9 @@ def test_a_version_goes_all_the_way_and_each_verb_names_the_next(shell: Shell) -
 
 def test_what_is_in_the_last_environment_is_not_sent_back_to_the_first(shell: Shell) -> None:
     ref = shell.approved(1)
-    shell.done("promote", ref, "--to", "staging", "--break-glass", "--reason", "dev is down")
-    assert "Next:  flyball promote fraud@1 --to production" in shell.done("registry", "show", ref)
-    shell.done("promote", ref, "--to", "production")
+    shell.done("promote", ref, "--environment", "staging", "--break-glass", "--reason", "dev is down")
+    assert "Next:  flyball promote fraud@1 --environment production" in shell.done("registry", "show", ref)
+    shell.done("promote", ref, "--environment", "production")
     assert "Next:  flyball status fraud   (it is placed in production)" in shell.done("registry", "show", ref)
 
 
@@ -53,7 +53,7 @@ def test_every_name_that_is_registered_is_reached(shell: Shell) -> None:
 
 def test_what_everybody_did_is_told_with_who_when_and_why(shell: Shell) -> None:
     ref = shell.approved(1)
-    shell.done("promote", ref, "--to", "dev", "--reason", "try it")
+    shell.done("promote", ref, "--environment", "dev", "--reason", "try it")
     out = shell.done("registry", "history", "fraud")
     for what in ("registered fraud@1", "signed fraud@1", "approved fraud@1", "promoted fraud@1 to dev"):
         assert re.search(rf"UTC +\S+( \(not authenticated\))? +{what}", out), out
@@ -64,7 +64,7 @@ def test_what_everybody_did_is_told_with_who_when_and_why(shell: Shell) -> None:
 
 def test_one_step_back_is_one_event_and_says_from_where(shell: Shell) -> None:
     for seed in (1, 2):
-        shell.done("promote", shell.approved(seed), "--to", "dev")
+        shell.done("promote", shell.approved(seed), "--environment", "dev")
     out = shell.done("rollback", "fraud", "--environment", "dev", "--reason", "worse")
     assert re.match(r"fraud@1 → dev   rolled back from 2   \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC\n", out)
     (placed,) = shell.json("status", "fraud")["placements"]
@@ -74,27 +74,27 @@ def test_one_step_back_is_one_event_and_says_from_where(shell: Shell) -> None:
 
 
 def test_a_candidate_stands_beside_what_is_placed(shell: Shell) -> None:
-    shell.done("promote", shell.approved(1), "--to", "dev")
-    out = shell.done("promote", shell.approved(2), "--to", "dev", "--share", "0.05")
+    shell.done("promote", shell.approved(1), "--environment", "dev")
+    out = shell.done("promote", shell.approved(2), "--environment", "dev", "--share", "0.05")
     assert out.startswith("fraud@2 → dev with 5% of the requests")
     assert "Undo:  flyball rollback fraud --environment dev" in out
     assert "2 gets 5%" in shell.done("status")
-    code, _, err = shell("promote", "fraud@2", "--to", "dev", "--share", "0.1", "--shadow")
+    code, _, err = shell("promote", "fraud@2", "--environment", "dev", "--share", "0.1", "--shadow")
     assert (code, "--share and --shadow exclude each other" in err) == (2, True)
 
 
 @pytest.mark.parametrize("more", [(), ("--json",)])
 def test_a_refusal_is_one_line_and_the_next_step_with_exit_code_4(shell: Shell, more: tuple[str, ...]) -> None:
     ref = shell.approved(1)
-    code, out, err = shell("promote", ref, "--to", "production", *more)
+    code, out, err = shell("promote", ref, "--environment", "production", *more)
     assert (code, out) == (4, "")
     if more:
         told = json.loads(err)
-        assert (told["code"], told["next"]) == ("out_of_order", "flyball promote fraud@1 --to staging")
+        assert (told["code"], told["next"]) == ("out_of_order", "flyball promote fraud@1 --environment staging")
     else:
         assert err.splitlines() == [
             "Refused: fraud@1 has not served in staging, which comes before production",
-            "  flyball promote fraud@1 --to staging",
+            "  flyball promote fraud@1 --environment staging",
         ]
     (last,) = list(map(json.loads, shell.done("registry", "history", "fraud", "--json").splitlines()))[-1:]
     assert (last["kind"], last["body"]["code"]) == ("refused", "out_of_order")
@@ -102,9 +102,11 @@ def test_a_refusal_is_one_line_and_the_next_step_with_exit_code_4(shell: Shell, 
 
 def test_breaking_the_glass_is_loud_and_kept(shell: Shell) -> None:
     ref = shell.approved(1)
-    code, _, err = shell("promote", ref, "--to", "production", "--break-glass")
+    code, _, err = shell("promote", ref, "--environment", "production", "--break-glass")
     assert (code, "requires a reason" in err) == (4, True)
-    code, _, err = shell("promote", ref, "--to", "production", "--break-glass", "--reason", "the other one is on fire")
+    code, _, err = shell(
+        "promote", ref, "--environment", "production", "--break-glass", "--reason", "the other one is on fire"
+    )
     assert code == 0
     assert err.startswith("BREAK GLASS: fraud@1 to production without gates: the other one is on fire\n")
     assert "breaking the glass" in shell.done("registry", "history", "fraud")
@@ -123,7 +125,7 @@ def test_a_version_can_be_rejected_and_signed_anew(shell: Shell) -> None:
     shell.approved(1)
     out = shell.done("reject", "fraud@1", "--reason", "no validation report", role="approver")
     assert out.startswith("fraud@1   rejected: no validation report\n")
-    code, _, err = shell("promote", "fraud@1", "--to", "dev")
+    code, _, err = shell("promote", "fraud@1", "--environment", "dev")
     assert (code, "was rejected: no validation report" in err) == (4, True)
     shell.done("sign", "fraud@1", "--key", shell.house.key("ada"))
     assert shell.json("registry", "show", "fraud@1")["approvals"] == []
@@ -132,8 +134,8 @@ def test_a_version_can_be_rejected_and_signed_anew(shell: Shell) -> None:
 def test_what_is_revoked_never_serves_again(shell: Shell) -> None:
     ref = shell.approved(1)
     out = shell.done("revoke", ref, "--reason", "leaked labels")
-    assert "Next:  flyball trust revoke fraud@1 --why TEXT" in out
-    code, _, err = shell("promote", ref, "--to", "dev")
+    assert "Next:  flyball trust revoke fraud@1 --reason TEXT" in out
+    code, _, err = shell("promote", ref, "--environment", "dev")
     assert (code, "fraud@1 is revoked: leaked labels" in err) == (4, True)
 
 
@@ -157,7 +159,7 @@ def test_an_alias_leads_to_a_version_until_it_is_moved_or_taken_away(shell: Shel
 def test_everything_about_a_version_is_shown_before_somebody_approves_it(shell: Shell) -> None:
     model = onnx_models.linear(shell.house.folder, "model", seed=1)
     words = ("--purpose", "score cards", "--limits", "not for loans", "--validation-due", "2030-01-01", "--tier", "high")
-    shell.done("register", "fraud", model, *words, "--data", "sha256:data", "--parameter", "trees=100")
+    shell.done("register", "fraud", model, *words, "--data-digest", "sha256:data", "--parameter", "trees=100")
     out = shell.done("registry", "show", "fraud@1")
     for part in (
         "tier high",
@@ -174,7 +176,7 @@ def test_everything_about_a_version_is_shown_before_somebody_approves_it(shell: 
 
 
 def test_what_served_at_a_moment_is_told(shell: Shell) -> None:
-    shell.done("promote", shell.approved(1), "--to", "dev")
+    shell.done("promote", shell.approved(1), "--environment", "dev")
     moment = shell.json("registry", "history", "fraud", "--after", "0", "-n", "1")["at"]
     before = shell.json("registry", "at", moment)
     assert before["placements"] == []
@@ -252,7 +254,7 @@ def test_a_version_is_carried_to_another_site_and_judged_there(shell: Shell, tmp
     there = Shell(other, str(other.home), shell.run, shell.monkeypatch)
     assert there.done("registry", "import", file).startswith("fraud@1   sha256:")
     assert there.done("registry", "import", file) == "all its versions are already registered\n"
-    there.done("promote", "fraud@1", "--to", "dev")
+    there.done("promote", "fraud@1", "--environment", "dev")
     assert there.json("registry", "show", "fraud@1")["approvals"][0]["approver"] == "grace"
     kinds = [json.loads(line)["kind"] for line in there.done("registry", "history", "fraud", "--json").splitlines()]
     assert kinds == ["registered", "imported", "signed", "approved", "promoted"]
@@ -284,7 +286,7 @@ def test_wrong_references_are_told_with_how_to_write_them(shell: Shell) -> None:
     for words, told in (
         (("registry", "show", "fraud"), "no version of fraud given"),
         (("registry", "show", "fraud@1", "2"), "two versions given: fraud@1 and 2"),
-        (("rollback", "fraud", "--to", "x"), "'x' is not a version number"),
+        (("rollback", "fraud", "--version", "x"), "'x' is not a version number"),
     ):
         code, _, err = shell(*words)
         assert (code, told in err) == (2, True), err
@@ -318,8 +320,8 @@ def test_a_folder_is_made_a_registry_once(run: Callable[..., Ran], tmp_path: Pat
     assert (code, "is already a registry" in err) == (3, True)
     code, _, err = run("registry", "init", tmp_path / "odd", "--database", "mysql://x", "--environment", "a b")
     assert code == 2
-    assert "--database: is 'mysql://x', allowed: sqlite:///FILE" in err
-    assert "--environment: is ['a b'], allowed: 1 to 16 names" in err
+    assert "--database: 'mysql://x' is not valid; allowed: sqlite:///FILE" in err
+    assert "--environment: ['a b'] is not valid; allowed: 1 to 16 names" in err
     assert run("registry", "list", "--registry", tmp_path)[2].startswith(f"Refused: {tmp_path} is not a registry")
 
 
@@ -343,10 +345,10 @@ def test_the_tables_can_be_thrown_away_and_artifacts_without_an_event_can_go(
         (("--metric", "auc"), "'auc' is not NAME=VALUE"),
         (("--metric", "auc=high"), "--metric: auc is 'high', not a number"),
         (("--tier", "huge"), "tier"),
-        (("--validation-due", "soon"), "validation_due"),
+        (("--validation-due", "soon"), "--validation-due: 'soon' is not valid"),
         (("--card", "nowhere.yaml"), "cannot read nowhere.yaml"),
         (("--notes", "x" * 4097), "allowed: a text of up to 4096 characters"),
-        (("--as", "x" * 257), "allowed: a text of 1 to 256 characters"),
+        (("--by", "x" * 257), "allowed: a text of 1 to 256 characters"),
     ],
 )
 def test_what_a_card_cannot_say_is_told_before_anything_is_kept(
@@ -366,7 +368,7 @@ def test_a_name_that_is_not_allowed_is_refused_in_one_line_with_what_is(
 ) -> None:
     house = registry_homes.make(tmp_path)
     model = onnx_models.linear(tmp_path, "model", seed=1)
-    code, _, err = run("register", name, model, "--as", "ada", "--registry", house.home)
+    code, _, err = run("register", name, model, "--by", "ada", "--registry", house.home)
     assert code == 2, err
     assert f"'{name}' cannot be a name: 1 to 128 of A-Z a-z 0-9 . _ - and not beginning with a dot\n" in err
     with house.opened() as registry:

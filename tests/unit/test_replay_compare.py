@@ -128,7 +128,7 @@ def test_rules_and_a_kill_switch_go_their_own_ways() -> None:
     ("change", "why"),
     [
         ({"personal": "erased"}, "its subject was erased"),
-        ({"personal": "sealed"}, "its personal fields are encrypted; give --kek SOURCE"),
+        ({"personal": "sealed"}, "its personal fields are encrypted; give --journal-kek SOURCE"),
         ({"sampled": False}, "not sampled: its input was not recorded"),
         ({"masked": ["email"]}, "masked: email"),
         ({"input": None}, "its input is not in the log"),

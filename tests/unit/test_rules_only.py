@@ -87,7 +87,7 @@ def test_a_file_of_rows_is_scored(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("limits.yaml").write_text(SPEC)
     Path("rows.csv").write_text("card_id,amount\na,5\nb,500\nc,5000\n")
-    code, _, errors = run("score", "--decision", "limits.yaml", "--in", "rows.csv", "--out", "out.jsonl")
+    code, _, errors = run("score", "limits.yaml", "--data", "rows.csv", "--out", "out.jsonl")
     assert code == 0, errors
     outcomes = [json.loads(line)["outcome"] for line in Path("out.jsonl").read_text().splitlines()]
     assert outcomes == ["pass", "review", "reject"]

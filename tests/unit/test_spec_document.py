@@ -123,7 +123,7 @@ def test_a_step_whose_parameters_are_nowhere_is_told_with_the_way_out(compiled):
     open_ = "standardize: {of: [amount, spent_1h], mean: [3.0, 50.0], scale: [1.5, 80.0]}"
     (fault,) = faults(compiled, (open_, "standardize: [amount, spent_1h]"))
     assert fault.startswith("card-fraud.yaml:25  transforms[1].standardize   ")
-    assert "flyball fit FILE" in fault
+    assert "flyball fit SPEC" in fault
     (fault,) = faults(compiled, ("one_hot: [currency, country]", "one_hot: [curency, country]"))
     assert "did you mean currency?" in fault
 
@@ -274,7 +274,7 @@ def test_every_file_that_is_not_there_is_told_at_its_line(compiled):
     )
     places = ["10  input.country.values_file", "30  model.path", "40  policy.reasons.texts"]
     assert [fault.split("   ")[0] for fault in told] == [f"card-fraud.yaml:{place}" for place in places]
-    assert all("No such file" in fault for fault in told)
+    assert all("no such file" in fault for fault in told)
 
 
 def test_no_columns_from_transforms_where_there_are_none(compiled):

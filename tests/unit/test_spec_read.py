@@ -155,7 +155,7 @@ def test_with_replaces_whole_keys_and_keeps_the_lines_of_the_others(tmp_path):
 
 
 def test_what_cannot_be_read_is_refused_with_its_name(tmp_path):
-    with pytest.raises(RefusedError, match=r"cannot read .*none\.yaml: No such file"):
+    with pytest.raises(RefusedError, match=r"cannot read .*none\.yaml: no such file"):
         fb.Decision.load(tmp_path / "none.yaml")
     big = tmp_path / "big.yaml"
     big.write_text("#" * 1_100_000)

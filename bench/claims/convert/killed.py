@@ -24,7 +24,7 @@ _ROWS = 600
 def measure(stand: Stand) -> None:
     """One run, killed twice a step; then the same once more without a kill, in another folder."""
     trained = networks.spoilt(stand.folder, _ROWS)
-    words = ["optimize", str(trained.model), "--data", str(trained.rows), "--labels", "label", "--seconds", "0.5", "--json"]
+    words = ["optimize", str(trained.model), "--data", str(trained.rows), "--target", "label", "--seconds", "0.5", "--json"]
     work, chance = stand.folder / "killed", random.Random(SEED)
     again: list[str] = []
     places = (3, 6, 9) if stand.quick else range(1, STEPS + 1)
@@ -35,8 +35,8 @@ def measure(stand: Stand) -> None:
             _killed(words, work, place, late_s)
             kills += 1
             again += [path for path, written in before.items() if _kept(work).get(path) != written]
-    ended = _finished([*words, "--work", str(work)])
-    whole = _finished([*words, "--work", str(stand.folder / "whole")])
+    ended = _finished([*words, "--out", str(work)])
+    whole = _finished([*words, "--out", str(stand.folder / "whole")])
     same = _judged(ended) == _judged(whole)
     stand.keep("done_again", again)
     figure = f"{kills} kills, {len(again)} finished steps done again, the same verdicts: {'yes' if same else 'no'}"
@@ -45,7 +45,7 @@ def measure(stand: Stand) -> None:
 
 def _killed(words: list[str], work: Path, place: int, late_s: float) -> None:
     """Start, wait until the step is kept (and some time into the next), and kill."""
-    command = [sys.executable, "-m", "flyball", *words, "--work", str(work)]
+    command = [sys.executable, "-m", "flyball", *words, "--out", str(work)]
     deadline = time.monotonic() + WAIT_S
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
         while not any(path.startswith(f"{place:02}-") for path in _kept(work)):

@@ -38,7 +38,7 @@ def optimised(stand: Stand, trained: Trained) -> dict[str, Any]:
     work = stand.folder / f"{trained.model.stem}.optimize"
     command = [
         *(sys.executable, "-m", "flyball", "optimize", str(trained.model), "--data", str(trained.rows)),
-        *("--labels", trained.labels, "--work", str(work), "--seconds", str(stand.seconds(3.0)), "--json"),
+        *("--target", trained.labels, "--out", str(work), "--seconds", str(stand.seconds(3.0)), "--json"),
     ]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS_MAX, check=False)
     if ended.returncode != 0:

@@ -48,9 +48,9 @@ def _record(stand: Stand, which: str, rows: int, apart: list[str]) -> None:
 
 def _scored(folder: Path, rows: Path) -> Path:
     out = folder / "scored.jsonl"
-    command = [sys.executable, "-m", "flyball", "score", "--decision", str(folder / "loan.yaml")]
+    command = [sys.executable, "-m", "flyball", "score", str(folder / "loan.yaml")]
     done = subprocess.run(
-        [*command, "--in", str(rows), "--out", str(out)], capture_output=True, text=True, timeout=_SCORE_S, check=False
+        [*command, "--data", str(rows), "--out", str(out)], capture_output=True, text=True, timeout=_SCORE_S, check=False
     )
     if done.returncode:
         raise FlyballError(f"flyball score ended with {done.returncode}: {done.stderr[-400:]}")

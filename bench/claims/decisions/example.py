@@ -86,7 +86,7 @@ def make(folder: Path, cards: int, *, explain: str = "adverse") -> Example:
         writer = csv.writer(file)
         writer.writerow(["card_id", "home_country"])
         writer.writerows((row["card_id"], row.pop("home")) for row in rows)
-    push = ["features", "push", "made/cards.csv", "--to", "made/cards.redb", "--set", "cards", "--key", "card_id"]
+    push = ["features", "push", "made/cards.csv", "--store", "made/cards.redb", "--set", "cards", "--key-column", "card_id"]
     _run([sys.executable, "-m", "flyball", *push], here)
     spec = here / f"{NAME}.yaml"
     text = spec.read_text()

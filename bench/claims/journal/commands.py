@@ -17,7 +17,7 @@ _TIMEOUT_S = 1_800.0
 
 def decisions(journal: Path, *words: str, fails: bool = False) -> Any:
     """A verb's JSON output; `fails`: it may exit with an error and still print."""
-    command = [sys.executable, "-m", "flyball", "decisions", *words, "--journal", str(journal), "--json"]
+    command = [sys.executable, "-m", "flyball", "decisions", *words, "--journal-folder", str(journal), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     if done.returncode and not fails:
         raise FlyballError(f"{' '.join(command[2:])} ended with {done.returncode}: {(done.stdout + done.stderr)[-600:]}")

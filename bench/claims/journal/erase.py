@@ -32,7 +32,7 @@ def measure(stand: Stand) -> None:
     other = next(one["id"] for one in answers if one["id"] not in mine)
     decisions(journal, "compact")
     before = _personal(journal, min(mine))
-    decisions(journal, "erase", ERASED, "--by", "claims@example.com", "--why", "a claim")
+    decisions(journal, "erase", ERASED, "--by", "claims@example.com", "--reason", "a claim")
     _record(stand, journal, mine, other, before)
 
 

@@ -85,7 +85,7 @@ def measure_candidate(stand: Stand) -> None:
         answers = specs.ask_rows(server.url, specs.JUDGED, rows)
     frame["was"] = [answer["outcome"] for answer in answers]
     frame["now"] = _judged(candidate.with_name("candidate.onnx"), frame)
-    told = decisions(journal, "replay", "--decision", specs.JUDGED, "--candidate", str(candidate), "--by", "country")
+    told = decisions(journal, "replay", "--decision", specs.JUDGED, "--candidate", str(candidate), "--group-by", "country")
     wrong = apart(frame, told)
     stand.keep("told", {"told": told, "apart": wrong})
     flips = int((frame["was"] != frame["now"]).sum())

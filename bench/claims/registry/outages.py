@@ -146,15 +146,15 @@ class Outages:
             case "register":
                 self._models += 1
                 path = make_mlp(self._people.folder / f"model-{self._models}.onnx", SIZES, seed=self._models)
-                return self._said("registered", {}, name, NAME, str(path), "--as", "ada")
+                return self._said("registered", {}, name, NAME, str(path), "--by", "ada")
             case "sign":
-                return self._said("signed", {"version": version}, name, ref, "--key", self._key("ada"), "--as", "ada")
+                return self._said("signed", {"version": version}, name, ref, "--key", self._key("ada"), "--by", "ada")
             case "approve":
                 return self._said("approved", {"version": version}, name, ref, "--key", self._key("bob"))
             case "promote":
                 body = {"version": version, "environment": place}
-                return self._said("promoted", body, name, ref, "--to", place, "--as", "ada", "--reason", "better")
-        return self._said("rolled_back", {"environment": PRODUCTION}, name, NAME, "--as", "ada", "--reason", "worse")
+                return self._said("promoted", body, name, ref, "--environment", place, "--by", "ada", "--reason", "better")
+        return self._said("rolled_back", {"environment": PRODUCTION}, name, NAME, "--by", "ada", "--reason", "worse")
 
     def _said(self, kind: str, body: dict[str, Any], *words: str) -> Act:
         return Act(kind, body, (*words, "--registry", str(self._people.home.folder), "--json"))

@@ -67,7 +67,11 @@ class People:
         registry, author = self.registry, Actor(signer)
         ref = f"{name}@{registry.register(made, name, actor=author, reason='measured').version}"
         bundle, release = signed(
-            registry.show(ref), registry.statement(ref), self._keys[signer], environments=ENVIRONMENTS, days=30
+            registry.show(ref),
+            registry.statement(ref),
+            self._keys[signer],
+            environments=ENVIRONMENTS,
+            not_after=int(time.time()) + 30 * 86_400,
         )
         registry.sign(ref, bundle=bundle, release=release, actor=author)
         given = approval(registry.show(ref), registry.release(ref), self._keys["bob"])
@@ -119,7 +123,7 @@ def following(people: People, server_cpus: Sequence[int], other_cpus: Sequence[i
 
 def serving(people: People, cpus: Sequence[int] | None) -> Process:
     """`flyball serve --registry`: the control loop and the data plane in one process."""
-    state = ["--state", str(people.folder / "state")]
+    state = ["--state-folder", str(people.folder / "state")]
     return Process([COMMAND, "serve", *_followed(people), *state, *ANY_PORT], cpus=cpus, environment=_environment())
 
 

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,9 @@ def act_without_end(folder: Path) -> None:
         name = NAMES[turn % len(NAMES)]
         ref = _registered(registry, name, seed=os.getpid() * 1000 + turn)
         environments = ["dev", "staging", "production"]
-        bundle, release = signed(registry.show(ref), registry.statement(ref), key, environments=environments, days=1)
+        bundle, release = signed(
+            registry.show(ref), registry.statement(ref), key, environments=environments, not_after=int(time.time()) + 86_400
+        )
         _say("sign", registry.sign(ref, bundle=bundle, release=release, actor=_ACTOR))
         for environment in environments:
             placed = registry.promote(ref, environment, actor=_ACTOR, reason="better")

@@ -4,7 +4,7 @@
 
 use crate::background::spawn;
 use crate::drain::{Drain, Phase};
-use crate::machine;
+use crate::machine::SpareTime;
 use crate::shared::Shared;
 use flyball_core::snapshot::Bundle;
 use flyball_core::{Fault, FaultKind, Stage, triton_texts};
@@ -29,7 +29,6 @@ const ORDER_WAIT_MAX: Duration = Duration::from_secs(600);
 /// it would then never end, and a new version may be the remedy.
 const LOADER_NICE: i32 = 10;
 const SPARE_MIN: f64 = 0.1;
-const SPARE_LOOK: Duration = Duration::from_millis(100);
 
 /// Returns the newest snapshot with a model, if it is newer than the applied one.
 ///
@@ -83,11 +82,13 @@ pub(crate) struct Control {
     /// The last applied snapshot; locked during a load.
     applied: Mutex<Bundle>,
     on_load: OnceLock<OnLoad>,
+    spare: Mutex<SpareTime>,
 }
 
 impl Control {
     pub(crate) fn new(shared: Arc<Shared>, loader: Arc<Loader<ModelMeter>>, applied: Bundle) -> Arc<Control> {
-        Arc::new(Control { shared, loader, applied: Mutex::new(applied), on_load: OnceLock::new() })
+        let spare = Mutex::new(SpareTime::begin(&shared.machine));
+        Arc::new(Control { shared, loader, applied: Mutex::new(applied), on_load: OnceLock::new(), spare })
     }
 
     /// Later calls change nothing.
@@ -158,7 +159,9 @@ impl Control {
         let applied: &mut Bundle = &mut guard;
         std::thread::scope(|scope| {
             let load = scope.spawn(|| {
-                if machine::spare_share(&self.shared.machine, SPARE_LOOK) >= SPARE_MIN {
+                let spare =
+                    self.spare.lock().unwrap_or_else(PoisonError::into_inner).share(&self.shared.machine);
+                if spare >= SPARE_MIN {
                     flyball_engine::set_idle_policy();
                 } else {
                     let _ = setpriority_process(Some(rustix::thread::gettid()), LOADER_NICE);

@@ -8,6 +8,7 @@ mod extensions;
 mod journal;
 mod path;
 mod response_options;
+mod root;
 mod walk;
 
 use crate::ServerConfig;
@@ -128,6 +129,7 @@ fn routed(context: &LaneContext, peer: &Peer, request: Request<Incoming>, unread
         }
         Target::Decisions => decisions::list(context, &visit.access),
         Target::Decision(name) => decisions::describe(context, &visit.access, &name),
+        Target::Root => root_page(&context.shared, &visit.access),
         Target::Deployments => deployments(&context.shared, &visit.access),
         Target::Server => whole(StatusCode::OK, JSON, metadata::json(&server_metadata(&context.shared))),
         Target::Live => whole(StatusCode::OK, JSON, metadata::live_json(true)),
@@ -278,9 +280,21 @@ fn models(shared: &Shared, access: &Access) -> Reply {
 
 /// The status of the deployments that the caller may see.
 fn deployments(shared: &Shared, access: &Access) -> Reply {
+    whole(StatusCode::OK, JSON, metadata::json(&seen_by(shared, access)))
+}
+
+fn root_page(shared: &Shared, access: &Access) -> Reply {
+    let page = root::page(&seen_by(shared, access), build_info().version);
+    let mut reply = whole(StatusCode::OK, "text/html; charset=utf-8", page);
+    let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'");
+    reply.headers_mut().insert(header::CONTENT_SECURITY_POLICY, policy);
+    reply
+}
+
+fn seen_by(shared: &Shared, access: &Access) -> Applied {
     let mut applied = Applied::clone(&shared.applied());
     applied.deployments.retain(|deployment| access.sees(&deployment.name));
-    whole(StatusCode::OK, JSON, metadata::json(&applied))
+    applied
 }
 
 fn refuse_or<T>(found: Result<T, Fault>, answer: impl FnOnce(T) -> Reply) -> Reply {

@@ -77,17 +77,46 @@ pub(crate) fn lock_memory() -> io::Result<()> {
     Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
 }
 
-/// The unused share of this process's cores, over a short time.
+/// Measures the unused share of this process's cores since the last look.
 ///
 /// Other processes count: a thread with the idle policy starves because of them as well.
-pub(crate) fn spare_share(machine: &Machine, look: Duration) -> f64 {
-    let cores = machine.cpu_quota.unwrap_or(f64::MAX).min(machine.cpus.len().max(1) as f64);
-    let used = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default();
-    let ticks = || cpu_ticks(&read_to_string("/proc/stat").unwrap_or_default(), &machine.cpus);
-    let (used_before, ticks_before, began) = (used(), ticks(), Instant::now());
-    std::thread::sleep(look);
-    let own = used().saturating_sub(used_before).as_secs_f64() / (began.elapsed().as_secs_f64() * cores);
-    (1.0 - own).clamp(0.0, ticks().idle_share_since(&ticks_before))
+pub(crate) struct SpareTime {
+    began: Instant,
+    used: Duration,
+    ticks: CpuTicks,
+    /// The share at the last look.
+    share: Option<f64>,
+}
+
+/// The least time that tells anything.
+const LOOK_MIN: Duration = Duration::from_millis(100);
+/// An average over a longer time does not tell what is free now.
+const LOOK_MAX: Duration = Duration::from_secs(10);
+
+impl SpareTime {
+    pub(crate) fn begin(machine: &Machine) -> SpareTime {
+        let used = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default();
+        let ticks = cpu_ticks(&read_to_string("/proc/stat").unwrap_or_default(), &machine.cpus);
+        SpareTime { began: Instant::now(), used, ticks, share: None }
+    }
+
+    /// Waits only if the last look was too long ago, or if there was none.
+    pub(crate) fn share(&mut self, machine: &Machine) -> f64 {
+        if self.began.elapsed() > LOOK_MAX {
+            *self = SpareTime::begin(machine);
+        }
+        if let (Some(share), true) = (self.share, self.began.elapsed() < LOOK_MIN) {
+            return share;
+        }
+        std::thread::sleep(LOOK_MIN.saturating_sub(self.began.elapsed()));
+        let cores = machine.cpu_quota.unwrap_or(f64::MAX).min(machine.cpus.len().max(1) as f64);
+        let now = SpareTime::begin(machine);
+        let lasted = now.began.duration_since(self.began).as_secs_f64();
+        let own = now.used.saturating_sub(self.used).as_secs_f64() / (lasted * cores);
+        let share = (1.0 - own).clamp(0.0, now.ticks.idle_share_since(&self.ticks));
+        *self = SpareTime { share: Some(share), ..now };
+        share
+    }
 }
 
 /// Clock ticks of cores since the machine started.
@@ -232,9 +261,13 @@ mod tests {
     }
 
     #[test]
-    fn spare_time_is_a_share() {
-        let share = spare_share(&machine(), Duration::from_millis(5));
+    fn spare_time_is_a_share_and_is_kept_for_a_moment() {
+        let machine = machine();
+        let mut spare = SpareTime::begin(&machine);
+        let share = spare.share(&machine);
         assert!((0.0..=1.0).contains(&share), "{share}");
+        let began = spare.began;
+        assert_eq!((spare.share(&machine), spare.began), (share, began), "the next look is too early");
     }
 
     #[test]

@@ -94,7 +94,9 @@ fn parse(setting: &str) -> Option<Restriction> {
 fn api_of_target(target: &Target) -> Option<Api> {
     Some(match target {
         Target::Live | Target::Ready | Target::ModelReady(_) => Api::Health,
-        Target::Server | Target::Models | Target::Model(_) | Target::Decisions => Api::Metadata,
+        Target::Root | Target::Server | Target::Models | Target::Model(_) | Target::Decisions => {
+            Api::Metadata
+        }
         Target::Infer(_) | Target::Decision(_) => Api::Inference,
         Target::Extension(extension) => match extension {
             Extension::Statistics(_) => Api::Statistics,

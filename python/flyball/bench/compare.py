@@ -76,7 +76,7 @@ def compare_records(
 def _comparable(path: Path, record: BenchRecord, subject: str | None) -> list[Window]:
     names = [known.name for known in record.subjects]
     if subject is None and len(names) > 1:
-        raise UsageError(f"{path} measured {', '.join(names)}", next_step=f"name one:  --subject {names[0]}")
+        raise UsageError(f"{path} measured {', '.join(names)}", next_step=f"name one:  --server {names[0]}")
     name = subject or "".join(names)
     for phase in _REPEATED:
         windows = record.windows_of(name, phase)

@@ -95,7 +95,7 @@ def _side(stack: ExitStack, letter: str, side: str, load: Load, cores: Cores) ->
     """Start or find one side, and wait until it answers."""
     if (load.protocol == "decision") != (load.rows is not None):
         raise UsageError(
-            "--rows and --protocol decision are used together", next_step="add:  --protocol decision --rows FILE"
+            "--data and --protocol decision are used together", next_step="add:  --protocol decision --data ROWS"
         )
     source = PayloadSource(source="file", file=str(load.rows)) if load.rows else PayloadSource()
     if "://" in side:

@@ -12,14 +12,18 @@ import typer
 
 from flyball.cli.option import option
 from flyball.cli.output import report
+from flyball.cli.plain_words import system_error
 from flyball.cli.printable import printing
-from flyball.errors import FlyballError, UsageError
+from flyball.errors import FlyballError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 # Click's base of all usage errors; typer exports only this one of its children, from click or from its own copy of it.
 _ClickError: type[Exception] = typer.BadParameter.__mro__[2]
+
+_INTERRUPTED = 130  # the exit code of shells after Ctrl-C
+_TRACEBACK = "FLYBALL_TRACEBACK"
 
 # Verbs by their heading in the help page (None: the default one), in order.
 _PANELS: dict[str | None, str] = {
@@ -43,7 +47,6 @@ def application(verb: str | None = None) -> typer.Typer:
     app = typer.Typer(
         name="flyball",
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
@@ -94,7 +97,7 @@ def _show_version(wanted: bool) -> None:
 
 def _top(
     version: Annotated[
-        bool, option("Show the version and exit.", "--version", callback=_show_version, is_eager=True)
+        bool, option("Show the version and exit.", "--version", "-V", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Serve ONNX models as governed decisions."""
@@ -102,27 +105,37 @@ def _top(
 
 def main() -> None:
     """The console script."""
-    verb = next((word for word in sys.argv[1:2] if word in _VERBS or word == "--version"), None)
+    verb = next((word for word in sys.argv[1:2] if word in _VERBS or word in ("--version", "-V")), None)
     try:
         sys.exit(application(verb)(standalone_mode=False))
     except BrokenPipeError:
         # The reader, say `head`, has closed the pipe; without this Python fails again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
-    except (FlyballError, _ClickError, OSError) as error:
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    except Exception as error:
+        if os.environ.get(_TRACEBACK):
+            raise
         converted = _as_flyball_error(error)
         if converted.message:  # click's is empty after it showed the help, for `flyball` alone
             report(converted, as_json="--json" in sys.argv)
         sys.exit(converted.exit_code)
 
 
-def _as_flyball_error(error: Any) -> FlyballError:
-    """Convert click's usage errors, and operating-system errors that no verb handled."""
+def _as_flyball_error(error: Exception) -> FlyballError:
+    """Convert click's usage errors, and errors that no verb handled."""
     if isinstance(error, FlyballError):
         return error
+    if isinstance(error, _ClickError):
+        from flyball.cli.usage_errors import usage_error
+
+        return usage_error(error, sys.argv[1:])
     if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        return FlyballError(f"{where}{error.strerror or error}", code="system")
-    command = error.ctx.command_path if getattr(error, "ctx", None) else "flyball"
-    message = " ".join(error.format_message().split()).rstrip(".")
-    return UsageError(message[:1].lower() + message[1:], next_step=f"see the usage:  {command} --help")
+        return system_error(error)
+    if isinstance(error, typer.Abort):
+        return FlyballError("aborted: the question was not answered")
+    return FlyballError(
+        f"unexpected {type(error).__name__}: {' '.join(str(error).split())[:200]}",
+        next_step=f"this is a bug: report it with its traceback:  {_TRACEBACK}=1 flyball …",
+    )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flyball.cli.option import argument, option
+from flyball.cli.option import argument, one_of, option
 from flyball.cli.output import console, print_json
 from flyball.cli.progress import progress_on
 from flyball.errors import FlyballError, UsageError
@@ -91,13 +91,17 @@ def compare(
     a: Annotated[str, argument("A record (.json), a URL, or a model ([NAME=]PATH).", metavar="A")],
     b: Annotated[str, argument("What to compare with A; of the same kind.", metavar="B")],
     model: Annotated[str | None, option("The model's or decision's name, if A and B are URLs.")] = None,
-    protocol: Annotated[str, option("http, http-binary, grpc or decision.")] = "http",
-    rows: Annotated[Path | None, option("A decision's rows, with --protocol decision: JSON Lines or Parquet.")] = None,
+    protocol: Annotated[
+        str, option("http, http-binary, grpc or decision.", callback=one_of("http", "http-binary", "grpc", "decision"))
+    ] = "http",
+    data: Annotated[
+        Path | None, option("A decision's rows, with --protocol decision: JSON Lines or Parquet.", metavar="ROWS")
+    ] = None,
     connections: Annotated[int, option("Number of connections.", min=1, max=10_000)] = 16,
     rate: Annotated[float | None, option("Open loop at this rate per second; by default a closed loop.", min=1)] = None,
     repeats: Annotated[int, option("Number of window pairs.", min=5, max=100)] = 10,
     seconds: Annotated[float, option("Length of a window, in seconds.", min=0.2, max=600)] = 2.0,
-    subject: Annotated[str | None, option("Which server, if the records have several.")] = None,
+    server: Annotated[str | None, option("Which server, if the records have several.", metavar="NAME")] = None,
     out_folder: Out = _RESULTS,
     as_json: AsJson = False,
 ) -> None:
@@ -110,7 +114,7 @@ def compare(
     records = [side.endswith(".json") for side in (a, b)]
     if all(records):
         sides = [(Path(side), BenchRecord.read(Path(side))) for side in (a, b)]
-        found, caveats = compare_records(sides[0], sides[1], subject)
+        found, caveats = compare_records(sides[0], sides[1], server)
         path = None
     elif any(records):
         raise UsageError(
@@ -118,7 +122,7 @@ def compare(
         )
     else:
         path = _new_file(out_folder, "compare")
-        load = Load(model, protocol, connections, rate, repeats, seconds, rows)
+        load = Load(model, protocol, connections, rate, repeats, seconds, data)
         with _reported(path, as_json, quiet=True), progress_on(console(stderr=as_json)) as progress:
             found = compare_live((a, b), load, path, _command(), progress)
         caveats = []

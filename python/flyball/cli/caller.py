@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flyball.cli.flag_faults import FlagFault, refused
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import console, printed_as_json
-from flyball.errors import UsageError
+from flyball.errors import ConfigRefusedError, UsageError
 
 if TYPE_CHECKING:
     from flyball.documents.config.callers import Caller
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 caller = typer.Typer(name="caller", help="Manage who may call a server, their rights and limits.", no_args_is_help=True)
 
 _Name = Annotated[str, argument("The caller's name, as in metrics.", metavar="NAME")]
-_File = Annotated[Path, option("The callers' file.", "--file", metavar="FILE")]
+_File = Annotated[Path, option("The callers' file.", "--callers", metavar="FILE")]
 _DEFAULT = Path("callers.json")
 
 
@@ -50,18 +51,22 @@ def add(
 
     callers = _read(file, new=True)
     if any(known["name"] == name for known in callers):
-        raise UsageError(f"caller {name} already exists", next_step=f"flyball caller rotate {name}")
+        step = f"another key for it:  flyball caller rotate {name}"
+        raise UsageError(f"{file} has a caller {name} already", next_step=step)
     key, kept = new_key()
     limits = {"requests_per_second": requests_per_second, "burst": burst, "in_flight_max": in_flight_max}
     entry = {"name": name, "sans": san or [], "uids": uid or [], **limits, "may": may or []}
     by_key = not san and not uid and name != ANONYMOUS
     if by_key:
         entry["keys_sha256"] = [kept]
-    _write(file, [*callers, entry])
+    _write(file, [*callers, entry], changed=len(callers), may="--may")
     if by_key:
-        _show(name, key)
-    if not may:
-        sys.stderr.write(f"{name} has no rights yet; grant one:  flyball caller may {name} decide:NAME\n")
+        _show(key)
+    said = f"added {name} to {file}" + ("; its key is shown only now" if by_key else "")
+    if may:
+        sys.stderr.write(f"{said}\nNext:  flyball serve MODEL.onnx --callers {file}\n")
+    else:
+        sys.stderr.write(f"{said}; it has no rights yet\nNext:  flyball caller may {name} infer --callers {file}\n")
 
 
 @caller.command("may")
@@ -77,8 +82,10 @@ def grant(
     Verbs are infer, decide, outcome, override and control, which take names, and erase and metrics.
     """
     callers = _read(file)
-    _one(callers, name, file)["may"] = rights or []
-    _write(file, callers)
+    entry = _one(callers, name, file)
+    entry["may"] = rights or []
+    _write(file, callers, changed=callers.index(entry))
+    sys.stderr.write(f"{name} may {' '.join(rights) if rights else 'do nothing'}, in {file}\n")
 
 
 @caller.command()
@@ -95,11 +102,13 @@ def rotate(
     if drop_old:
         entry["keys_sha256"] = entry["keys_sha256"][-1:]
         _write(file, callers)
+        sys.stderr.write(f"{name} has one key left, in {file}\n")
         return
     key, kept = new_key()
     entry["keys_sha256"] = [*entry["keys_sha256"], kept]
     _write(file, callers)
-    _show(name, key)
+    _show(key)
+    sys.stderr.write(f"added a key of {name} to {file}; it is shown only now\n")
 
 
 @caller.command("list")
@@ -124,6 +133,7 @@ def remove(name: _Name, file: _File = _DEFAULT) -> None:
     callers = _read(file)
     callers.remove(_one(callers, name, file))
     _write(file, callers)
+    sys.stderr.write(f"removed {name} from {file}\n")
 
 
 def _row(entry: Caller) -> list[str]:
@@ -145,17 +155,34 @@ def _read(file: Path, *, new: bool = False) -> list[dict[str, Any]]:
 def _one(callers: list[dict[str, Any]], name: str, file: Path) -> dict[str, Any]:
     found = next((entry for entry in callers if entry["name"] == name), None)
     if found is None:
-        raise UsageError(f"no caller {name} in {file}", next_step=f"flyball caller list --file {file}")
+        names = ", ".join(entry["name"] for entry in callers)
+        raise UsageError(f"no caller {name} in {file}; it has {names}", next_step=f"flyball caller list --callers {file}")
     return found
 
 
-def _write(file: Path, callers: list[dict[str, Any]]) -> None:
+def _write(file: Path, callers: list[dict[str, Any]], changed: int | None = None, may: str = "RIGHT") -> None:
+    """Check and write the file; faults of the caller that was `changed` are those of its options, rights of `may`."""
     from flyball.documents.config.callers import checked, write_callers
 
-    write_callers(file, checked({"callers": callers}, file))
+    try:
+        write_callers(file, checked({"callers": callers}, file))
+    except ConfigRefusedError as error:
+        flags = [(_flag(fault.path, changed, may), fault) for fault in error.faults]
+        if not all(flag for flag, _ in flags):
+            raise
+        faults = [FlagFault(str(flag), fault.found, fault.allowed) for flag, fault in flags]
+        raise refused(faults, "see the rights and limits:  flyball caller add --help") from error
 
 
-def _show(name: str, key: str) -> None:
+def _flag(path: str, changed: int | None, may: str) -> str | None:
+    """The option of a fault's path; None if it is not about the changed caller."""
+    entry = f"callers[{changed}]."
+    key = path.removeprefix(entry).partition("[")[0]
+    options = {"name": "NAME", "may": may, "sans": "--san", "uids": "--uid"}
+    return options.get(key, f"--{key.replace('_', '-')}") if path.startswith(entry) else None
+
+
+def _show(key: str) -> None:
+    """Print a key alone on stdout, before anything else is said of it."""
     sys.stdout.write(key + "\n")
     sys.stdout.flush()
-    sys.stderr.write(f"the key of {name}; it is not shown again\n")

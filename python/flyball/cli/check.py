@@ -9,6 +9,7 @@ import typer
 
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import console, counted, print_json
+from flyball.cli.plain_words import plainly
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +25,7 @@ _LISTED_MAX = 8
 
 
 def check(
-    files: Annotated[list[Path], argument("Decisions, in YAML.", metavar="FILE...")],
+    files: Annotated[list[Path], argument("Decisions, in YAML.", metavar="SPEC...")],
     strict: Annotated[bool, option("Exit with 3 on warnings, too.", "--strict")] = False,
     json: AsJson = False,
 ) -> None:
@@ -32,7 +33,7 @@ def check(
 
     Warnings are about valid settings that may surprise; they are not faults.
 
-    Next:  flyball plan FILE  shows the compiled stages,  flyball serve --decision FILE  serves it.
+    Next:  flyball plan SPEC  shows the compiled stages,  flyball serve --decision FILE  serves it.
     """
     found = [_checked(path) for path in files]
     if json:
@@ -87,10 +88,12 @@ def _show(out: Console, path: Path, result: _Result) -> None:
 
     if isinstance(result, Exception):
         for fault in result.faults:
-            out.print(Text(str(fault)))
+            out.print(Text(plainly(str(fault))))
         count = len(result.faults)
-        summary = f"{counted(count, 'fault')}." if count else f"{result.message}."
-        out.print(Text.assemble((summary, "bold red"), " Nothing was changed."))
+        summary = counted(count, "fault") if count else plainly(result.message)
+        out.print(Text.assemble((summary + "." * (not summary.endswith("?")), "bold red"), " Nothing was changed."))
+        if not count and result.next_step:
+            out.print(Text(f"  {result.next_step}", style="dim"))
         return
     spec, checked, warnings = result
     out.print(Text.assemble((spec.decision, "bold"), f"   {spec.purpose}   ({spec.owner})"))

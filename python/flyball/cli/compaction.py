@@ -16,9 +16,9 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 CompactEvery = Annotated[
     str | None,
-    option("Compact sealed journal segments to Parquet this often, in a low-priority child: 1h, 15m.", metavar="TIME"),
+    option("Compact sealed journal segments to Parquet this often, in a low-priority child: 1h, 15m.", metavar="DURATION"),
 ]
-Keep = Annotated[str | None, option("Also delete records older than this: 25mo, 90d, 7y.", metavar="TIME")]
+Keep = Annotated[str | None, option("Also delete records older than this: 25mo, 90d, 7y.", metavar="DURATION")]
 
 
 def schedule_of(journal: str | None, every: str | None, keep: str | None) -> Schedule | None:
@@ -31,7 +31,7 @@ def schedule_of(journal: str | None, every: str | None, keep: str | None) -> Sch
     if match is None:
         raise UsageError(f"--compact-every: {every!r} is not a duration", next_step="write it as 90s, 15m, 1h or 1d")
     if journal is None:
-        raise UsageError("--compact-every needs a journal", next_step="give one:  --journal-folder FOLDER")
+        raise UsageError("--compact-every needs a journal", next_step="give one:  --journal-folder DIR")
     from pathlib import Path
 
     from flyball.decision_log.retention.background import Schedule, compact_command

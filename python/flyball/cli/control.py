@@ -16,7 +16,7 @@ def control(
     registry: Annotated[Path, option("The registry's directory.", metavar="HOME")],
     out: Annotated[Path, option("Directory for the snapshot, its packages and the trust policy.", metavar="DIR")],
     publisher_key: Annotated[Path, option("A publisher's private key, to sign snapshots.", metavar="FILE")],
-    environment: Annotated[str, option("The environment to follow.")] = "production",
+    environment: Annotated[str, option("The environment to follow.", "--environment", "-e", metavar="NAME")] = "production",
     trust_root: Annotated[Path | None, option("PEM file of root keys; by default the registry's, copied once.")] = None,
     node: Annotated[
         list[str] | None, option("A server whose state is reported to the registry; may be repeated.", metavar="URL")

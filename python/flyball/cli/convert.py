@@ -34,7 +34,7 @@ def convert(
     target: _Target = None,
     name: Annotated[str | None, option("The decision's name; by default the file's.")] = None,
     score: _Score = None,
-    rows: Annotated[
+    rows_max: Annotated[
         int | None,
         option("Maximum number of rows to compare.", min=100, max=1_000_000, show_default="10000, more for more thresholds"),
     ] = None,
@@ -75,7 +75,7 @@ def convert(
     terms = Terms(**{key: value for key, value in given.items() if value is not None})
     with err.status("reading rows") as status:
         made = convert_model(
-            source, data=data, out=out, name=name, target=target, score=score, rows=rows, trust_pickle=trusted,
+            source, data=data, out=out, name=name, target=target, score=score, rows=rows_max, trust_pickle=trusted,
             force=force, bound=bound, terms=terms, progress=status.update,
         )  # fmt: skip
     if json:

@@ -44,7 +44,8 @@ def _decided(decision: str, row: dict[str, Any], url: str, options: dict[str, An
     from flyball.client import Client
 
     with Client(url) as client:
-        return client.decide(decision, row, **options)
+        decided: Decided = client.decide(decision, row, **options)
+        return decided
 
 
 def _row(file: str) -> dict[str, Any]:
@@ -57,6 +58,9 @@ def _row(file: str) -> dict[str, Any]:
         raise InvalidInputError(f"the row is not JSON: {error}", next_step='give an object:  {"amount": 12.5}') from error
     if not isinstance(row, dict):
         raise InvalidInputError("the row is not an object", next_step='give an object:  {"amount": 12.5}')
+    if isinstance(row.get("input"), dict) and len(row) == 1:
+        step = f"give only the object under it:  {json_.dumps(row['input'])[:60]}"
+        raise InvalidInputError('the row is wrapped in "input", which only the HTTP API needs', next_step=step)
     return row
 
 

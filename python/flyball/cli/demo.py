@@ -27,7 +27,7 @@ _BETTER = "FastAPI, the better of def and async def"
 
 def demo(
     seconds: Annotated[float, option("Length of each measurement, in seconds.", min=0.5, max=600)] = 3.0,
-    keep: Annotated[bool, option("Keep the server running afterwards, until Ctrl-C.")] = False,
+    serve: Annotated[bool, option("Then serve it, until Ctrl-C.", "--serve")] = False,
 ) -> None:
     """Train, convert, serve, load-test and compare a model, in about a minute."""
     out = console()
@@ -40,7 +40,7 @@ def demo(
     rows = _measured(out, model, payloads, seconds)
     out.print()
     _print_results(out, rows, model)
-    if keep:
+    if serve:
         _keep(out, model)
 
 

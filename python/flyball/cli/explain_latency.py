@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 def explain_latency(
     model: Annotated[Path, argument("The model file.", metavar="MODEL.onnx")],
-    rows: Annotated[int, option("Rows per run.", min=1, max=65_536)] = 1,
+    batch_rows: Annotated[int, option("Rows per run.", min=1, max=65_536)] = 1,
     data: Annotated[
         Path | None, option("Real rows: .csv, .parquet or .jsonl; by default random ones.", metavar="ROWS")
     ] = None,
-    top: Annotated[int, option("Number of operators to show, slowest first.", min=1, max=1000)] = 12,
+    limit: Annotated[int, option("Number of operators to show, slowest first.", "--limit", "-n", min=1, max=1000)] = 12,
     plot: Annotated[Path | None, option("Also write a plot, as .png or .svg.", metavar="FILE")] = None,
     json: Annotated[bool, option("Print JSON, with every operator.", "--json")] = False,
 ) -> None:
@@ -34,7 +34,7 @@ def explain_latency(
 
         flyball explain-latency fraud.onnx
 
-        flyball explain-latency cnn.onnx --rows 8 --plot cnn.png
+        flyball explain-latency cnn.onnx --batch-rows 8 --plot cnn.png
 
     Trees, text operators and loops have no floor, because their work depends on the values: use real rows, --data.
     """
@@ -44,15 +44,15 @@ def explain_latency(
         from flyball.models.profile.plot import check_plot_file
 
         check_plot_file(plot)
-    explanation = explain(model, rows=rows, data=data)
+    explanation = explain(model, rows=batch_rows, data=data)
     if plot is not None:
         from flyball.models.profile.plot import write_plot
 
-        write_plot(explanation, plot, model.name, top)
+        write_plot(explanation, plot, model.name, limit)
     if json:
         print_json(explanation.document())
     else:
-        _show(explanation, model, top)
+        _show(explanation, model, limit)
 
 
 def _show(found: Explanation, model: Path, top: int) -> None:

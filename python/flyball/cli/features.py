@@ -11,7 +11,7 @@ import typer
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import console, printed_as_json
 from flyball.cli.progress import progress_on
-from flyball.errors import NotFoundError, UsageError
+from flyball.errors import InvalidInputError, NotFoundError, UsageError
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -22,15 +22,19 @@ if TYPE_CHECKING:
 features = typer.Typer(name="features", help="Fill feature stores, and look up records.", no_args_is_help=True)
 
 _Set = Annotated[str, option("The set of records, such as cards.", "--set", metavar="NAME")]
+_Store = Annotated[str | None, option("redis://HOST:PORT, or a .redb file.", "--store", metavar="STORE")]
+_StoreEnv = Annotated[
+    str | None, option("The environment variable with the store's address.", "--store-env", metavar="NAME")
+]
 
 
 @features.command()
 def push(
     file: Annotated[Path, argument("Rows: .parquet, .csv or .jsonl.", metavar="FILE")],
     set_name: _Set,
-    key: Annotated[str, option("The key column.", metavar="COLUMN")],
-    to: Annotated[str | None, option("redis://HOST:PORT, or a .redb file.", metavar="STORE")] = None,
-    to_env: Annotated[str | None, option("The environment variable with the store's address.", metavar="NAME")] = None,
+    key_column: Annotated[str, option("The key column.", metavar="COLUMN")],
+    store: _Store = None,
+    store_env: _StoreEnv = None,
     columns: Annotated[str | None, option("The columns to write; by default all but the key.", metavar="A,B")] = None,
     expire_s: Annotated[int | None, option("Redis only: seconds until a record expires; by default never.", min=1)] = None,
     json: AsJson = False,
@@ -42,7 +46,7 @@ def push(
     """
     from flyball.feature_store.push import push as push_rows
 
-    target = _target(to, to_env, "--to")
+    target = _target(store, store_env)
     if expire_s is not None and target.store is not None:
         raise UsageError("--expire-s is for Redis; a .redb file keeps its set until the next push")
     began = time.monotonic()
@@ -52,7 +56,7 @@ def push(
             file,
             target,
             set_name,
-            key,
+            key_column,
             columns=None if columns is None else [name.strip() for name in columns.split(",")],
             expire_s=expire_s,
             progress=lambda done, total: step.update(done / total, f"{done:,} of {total:,}"),
@@ -67,11 +71,15 @@ def push(
 def backfill(
     spec: Annotated[Path, argument("The decision's YAML file.", metavar="SPEC")],
     data: Annotated[Path | None, option("Past events: .parquet, .csv or .jsonl.", metavar="FILE")] = None,
-    time_column: Annotated[str | None, option("The time column; by default event_time.", "--time", metavar="COLUMN")] = None,
-    journal: Annotated[Path | None, option("Read past events from this journal instead.", metavar="FOLDER")] = None,
-    since: Annotated[str | None, option("Start: 2026-03-01T12:00Z, or 2h ago as 2h.", "--from", metavar="TIME")] = None,
-    until: Annotated[str | None, option("End, exclusive.", "--to", metavar="TIME")] = None,
-    kek: Annotated[str | None, option("Key that decrypts personal values.", "--kek", metavar="SOURCE")] = None,
+    time_column: Annotated[
+        str | None, option("The time column; by default event_time.", "--time-column", metavar="COLUMN")
+    ] = None,
+    journal: Annotated[
+        Path | None, option("Read past events from this journal instead.", "--journal-folder", metavar="DIR")
+    ] = None,
+    since: Annotated[str | None, option("Start: 2026-03-01T12:00Z, or 2h ago as 2h.", metavar="TIME")] = None,
+    until: Annotated[str | None, option("End, exclusive.", metavar="TIME")] = None,
+    kek: Annotated[str | None, option("Key that decrypts personal values.", "--journal-kek", metavar="SOURCE")] = None,
     features_folder: Annotated[
         Path | None, option("The server's features folder; stop the server first.", metavar="DIR")
     ] = None,
@@ -91,7 +99,7 @@ def backfill(
 
     if (data is None) == (journal is None):
         raise UsageError(
-            "give either --data or --journal", next_step="--data rows.parquet   or   --journal FOLDER --from 7d"
+            "give either --data or --journal-folder", next_step="--data rows.parquet   or   --journal-folder DIR --since 7d"
         )
     windows, left_out = WindowsToFill(Decision.load(spec).check().compiled), Counter[str]()
     if journal is not None:
@@ -121,16 +129,18 @@ def backfill(
 def get(
     key: Annotated[str, argument("The record's key.", metavar="KEY")],
     set_name: _Set,
-    source: Annotated[str | None, option("redis://HOST:PORT, or a .redb file.", "--from", metavar="STORE")] = None,
-    source_env: Annotated[
-        str | None, option("The environment variable with the store's address.", "--from-env", metavar="NAME")
-    ] = None,
+    store: _Store = None,
+    store_env: _StoreEnv = None,
     json: AsJson = False,
 ) -> None:
     """Show one record as a decision would read it."""
     from flyball.feature_store.target import get as get_record
 
-    target = _target(source, source_env, "--from")
+    target = _target(store, store_env)
+    if target.store is not None and not target.store.exists():
+        raise InvalidInputError(
+            f"cannot read {target.store}: no such file", next_step="flyball features push FILE --store FILE"
+        )
     record = get_record(target, set_name, key)
     if record is None:
         raise NotFoundError(f"set {set_name} of {target} has no key {key!r}", code="key_not_found")
@@ -160,11 +170,11 @@ def _moment(unix_ms: int) -> str:
     return datetime.fromtimestamp(unix_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _target(address: str | None, variable: str | None, option: str) -> Target:
+def _target(address: str | None, variable: str | None) -> Target:
     from flyball.feature_store.target import Target
 
     if (address is None) == (variable is None):
         raise UsageError(
-            f"give either {option} or {option}-env", next_step=f"{option} redis://HOST:PORT   or   {option} store.redb"
+            "give either --store or --store-env", next_step="--store redis://HOST:PORT   or   --store features.redb"
         )
     return Target.parse(address) if address is not None else Target.of_environment(variable or "")

@@ -33,9 +33,6 @@ RegistryHome = Annotated[
     _option("Serve what a registry has placed in the environment, and follow its changes.", "--registry", metavar="HOME"),
 ]
 PublisherKey = Annotated[Path | None, _option("A publisher's private key, to sign snapshots.", metavar="FILE")]
-State = Annotated[
-    Path | None, _option("Directory for the last good snapshot; by default .flyball/state/ENVIRONMENT.", metavar="DIR")
-]
 AdminListen = Annotated[str | None, _option("Also serve the registry's admin API here.", metavar="HOST:PORT")]
 
 
@@ -149,7 +146,8 @@ def _check_publisher(home: Path, file: Path, private: PrivateKey) -> None:
     if not any(key.hint == mine and "publisher" in key.roles for key in policy.keys):
         raise UsageError(
             f"{file} is not a publisher's key; servers accept only snapshots signed by a publisher",
-            next_step=f"flyball trust add {file.with_suffix('.pub')} --name NAME --role publisher --file {found.trust}",
+            next_step=f"flyball trust add {file.with_suffix('.pub')} --name NAME --role publisher"
+            f" --trust-policy {found.trust}",
         )
 
 

@@ -16,7 +16,7 @@ from flyball.cli.listen_options import Listen
 from flyball.cli.option import AsJson, argument, option, with_options
 from flyball.cli.output import printed_as_json
 from flyball.cli.registry.card_options import CARD_OPTIONS, card_of
-from flyball.cli.registry.options import WHERE, As, Reason, Where, actor, behind_http, opened
+from flyball.cli.registry.options import WHERE, By, Reason, Where, actor, behind_http, opened
 from flyball.cli.registry.text import next_step, say, short, size, waits_for
 from flyball.cli.repository import show
 
@@ -42,7 +42,7 @@ def mlflow(
     tracking: Annotated[str | None, option("The MLflow server.", metavar="URL", envvar="MLFLOW_TRACKING_URI")] = None,
     name: _Named = None,
     reason: Reason = "",
-    author: As = None,
+    by: By = None,
     registry: Where = WHERE,
     serve: _Serve = False,
     listen: Listen = None,
@@ -59,7 +59,7 @@ def mlflow(
 
     with _open_or_create(registry, create=serve) as home, tempfile.TemporaryDirectory(prefix="flyball-mlflow-") as scratch:
         found = fetch(uri, Path(scratch), tracking=tracking)
-        imported = _register([found], home, card, author=author, name=name, reason=reason)
+        imported = _register([found], home, card, by=by, name=name, reason=reason)
     _report(imported, [found], json=json)
     if serve:
         _serve(imported, registry, listen)
@@ -71,7 +71,7 @@ def triton(
     repository: Annotated[Path, argument("The repository: one directory per model.", metavar="DIR")],
     model: Annotated[str | None, option("Only this model; by default all.", metavar="MODEL")] = None,
     reason: Reason = "",
-    author: As = None,
+    by: By = None,
     registry: Where = WHERE,
     serve: _Serve = False,
     listen: Listen = None,
@@ -86,7 +86,7 @@ def triton(
 
     found, report = find(repository, model)
     with _open_or_create(registry, create=serve) as home:
-        imported = _register(found, home, card, author=author, name=None, reason=reason)
+        imported = _register(found, home, card, by=by, name=None, reason=reason)
     if not json:
         show(report)
     _report(imported, found, json=json)
@@ -106,11 +106,11 @@ def _open_or_create(where: str, *, create: bool) -> Iterator[Acting]:
 
 
 def _register(
-    found: Sequence[Found], home: Acting, given: dict[str, str | None], *, author: str | None, name: str | None, reason: str
+    found: Sequence[Found], home: Acting, given: dict[str, str | None], *, by: str | None, name: str | None, reason: str
 ) -> list[VersionDetail]:
     from flyball.registry.imports.found import take
 
-    acting, card = actor(author), card_of(None, given)
+    acting, card = actor(by), card_of(None, given)
     receipts = [take(one, home, actor=acting, card=card, name=name, reason=reason) for one in found]
     return [home.show(f"{receipt.event.name}@{receipt.version}") for receipt in receipts]
 

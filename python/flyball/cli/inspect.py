@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from rich.markup import escape
 from rich.table import Table
 
+from flyball.cli.model_files import models_read
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import console, printed_as_json
 from flyball.cli.printable import printable
@@ -25,13 +26,13 @@ def inspect(
     model: Annotated[Path | None, argument("The model file.", metavar="MODEL.onnx")] = None,
     model_repository: ModelRepository = None,
     model_config_name: ModelConfigName = None,
-    rows_max: Annotated[int, option("Largest batch to probe and measure.", min=1, max=1024)] = 64,
+    batch_rows_max: Annotated[int, option("Largest batch to probe and measure.", min=1, max=1024)] = 64,
     json: AsJson = False,
 ) -> None:
     """Show a model's signature, whether its requests can be batched, and its latency by batch size."""
     config_name = config_name_of(model_repository, model_config_name)
     if model is not None and not model_repository:
-        _inspect_model(model, rows_max, json)
+        _inspect_model(model, batch_rows_max, json)
     elif model is None and model_repository:
         _inspect_repository(model_repository, config_name, json)
     else:
@@ -44,7 +45,8 @@ def inspect(
 def _inspect_model(model: Path, rows_max: int, json: bool) -> None:
     from flyball.native.models import inspect as inspect_model
 
-    found = inspect_model(model, rows_max)
+    with models_read([str(model)], "inspect"):
+        found = inspect_model(model, rows_max)
     if printed_as_json(found, json):
         return
     from flyball.bench.table import size

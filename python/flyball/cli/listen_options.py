@@ -5,11 +5,18 @@ Only their names: limits and meaning are those of the settings in `flyball.docum
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from flyball.cli.option import option
+from flyball.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flyball.errors import Fault
 
 _LISTEN, _JOURNAL, _TRUST = "Listeners and callers", "Decision log", "Trust and deployments"
 
@@ -19,6 +26,7 @@ def _setting(panel: str, text: str, *flags: str, kind: Any = str, **settings: An
 
 
 _file = partial(_setting, kind=Path)
+_folder = partial(_setting, kind=str, metavar="DIR")  # as typed: a path would lose its ./
 _switch = partial(_setting, kind=bool)
 _several = partial(_setting, kind=list[str])
 
@@ -59,7 +67,7 @@ SERVER_OPTIONS: dict[str, Any] = {
     "cors_origins": _several(
         _LISTEN, "Allow web pages of this origin (CORS); may be repeated.", "--cors-origin", metavar="ORIGIN"
     ),
-    "journal_folder": _file(_JOURNAL, "Record decisions in this directory."),
+    "journal_folder": _folder(_JOURNAL, "Record decisions in this directory."),
     "journal_key": _file(_JOURNAL, "File of the key that signs checkpoints; by default in the journal folder."),
     "journal_kek": _setting(
         _JOURNAL,
@@ -68,8 +76,10 @@ SERVER_OPTIONS: dict[str, Any] = {
     ),
     "trust_root": _file(_TRUST, "PEM file of the public root keys that sign the trust policy."),
     "trust_policy": _file(_TRUST, "The signed trust policy (see flyball trust)."),
-    "state_folder": _file(
-        _TRUST, "Folder for anti-rollback state: older policies and snapshots are refused. By default beside the policy."
+    "state_folder": _folder(
+        _TRUST,
+        "Directory that remembers the newest policy and snapshot, so that older ones are refused; with --registry also the "
+        "last good snapshot. By default beside the policy, or .flyball/state/ENVIRONMENT.",
     ),
     "environment": _setting(
         _TRUST, "The server's environment; releases for others are refused. By default production.", metavar="NAME"
@@ -84,6 +94,7 @@ SERVER_OPTIONS: dict[str, Any] = {
     ),
     "watch_snapshot": _switch(_TRUST, "Reload the snapshot whenever its index changes.", "--watch"),
 }
+_FOLDERS = ("journal_folder", "state_folder")
 _FLAGS = {
     "body_bytes_max": "--http-max-input-size",
     "cors_origins": "--cors-origin",
@@ -96,3 +107,36 @@ def flag_of(path: str) -> str:
     """The flag for a fault's path."""
     key = path.partition("[")[0]
     return _FLAGS.get(key, "--" + key.replace("_", "-"))
+
+
+def allowed_for_flags(allowed: str) -> str:
+    """What a flag may be: one that is not given is null in the document."""
+    for words in ("null, or ", ", else null"):
+        allowed = allowed.replace(words, "")
+    return allowed.replace("where listen has a tls:// address", "with --listen tls://HOST:PORT").replace('"', "")
+
+
+def address_instead(fault: Fault) -> str | None:
+    """The value of --listen that was probably meant, for a port, a host or a URL."""
+    found = str(fault.found)
+    if not fault.path.startswith("listen"):
+        return None
+    if found.isdecimal():
+        return f"write  --listen 127.0.0.1:{found}"
+    if url := re.fullmatch(r"(https?|grpc)://([^/]+)/?", found):
+        address = url[2] if ":" in url[2] else f"{url[2]}:8080"
+        return f"write  --listen {'tls://' if url[1] == 'https' else ''}{address}"
+    if re.fullmatch(r"[A-Za-z0-9.-]+", found):
+        return f"write  --listen {found}:8080"
+    return None
+
+
+def refuse_files_as_folders(given: Mapping[str, Any]) -> None:
+    """Raise if a directory's flag names a file, before the server starts; a missing directory is made."""
+    for key in _FOLDERS:
+        path = given.get(key)
+        if path is not None and Path(path).exists() and not Path(path).is_dir():
+            raise UsageError(
+                f"{flag_of(key)}: '{path}' is a file, not a directory",
+                next_step="give a directory; it is made if it does not exist",
+            )

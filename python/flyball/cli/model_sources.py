@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flyball.cli.model_files import models_read
 from flyball.cli.repository import Control, log_report, show_or_log
 from flyball.errors import ModelRefusedError, UsageError
 
@@ -66,16 +67,23 @@ def source_of(
         return _snapshot(snapshot, terms)
     if decisions:
         return Source(lambda: _decided(decisions, models or [], terms))
+    return Source(lambda: _compiled(models or [], terms), can_change=False)
+
+
+def _compiled(models: list[str], terms: Terms | None) -> Bundle:
     from flyball.documents.snapshot import compile_models
 
-    return Source(lambda: compile_models(models or [], terms=terms), can_change=False)
+    with models_read(models, "serve"):
+        return compile_models(models, terms=terms)
 
 
 def _decided(decisions: list[Path], models: list[str], terms: Terms | None) -> Bundle:
     from flyball.decision.compile.bundle import bundle_of
     from flyball.decision.decision import Decision
 
-    return bundle_of([Decision.load(path).check().compiled for path in decisions], models, terms=terms)
+    compiled = [Decision.load(path).check().compiled for path in decisions]
+    with models_read(models, "serve"):
+        return bundle_of(compiled, models, terms=terms)
 
 
 def _snapshot(snapshot: Path, terms: Terms | None) -> Source:

@@ -21,18 +21,18 @@ _BUDGETS = {"p99": "p99_ms", "size": "size_mb", "memory": "memory_mb"}
 def optimize(
     subject: Annotated[Path, argument("The model or decision to optimize.", metavar="MODEL.onnx|DECISION.yaml|DIR")],
     data: Annotated[Path, option("Rows as callers send them: .csv, .parquet, .jsonl, or .npz of tensors.", metavar="ROWS")],
-    labels: Annotated[str | None, option("The label column, for the accuracy gate.", metavar="COLUMN")] = None,
+    target: Annotated[str | None, option("The target column of the data, for the accuracy gate.", metavar="COLUMN")] = None,
     segments: Annotated[str | None, option("Column of segments; none may get worse.", metavar="COLUMN")] = None,
     budget: Annotated[list[str] | None, option("p99=MS, size=MB or memory=MB; may be repeated.", metavar="NAME=MAX")] = None,
     threshold: Annotated[
         list[float] | None, option("A decision threshold; a decision's bands are known.", callback=finite)
     ] = None,
-    output: Annotated[str | None, option("The model's score, such as probabilities[1].", metavar="NAME[ELEMENT]")] = None,
+    score: Annotated[str | None, option("The model's score, such as probabilities[1].", metavar="NAME[ELEMENT]")] = None,
     bound: Annotated[float, option("Answers that differ by no more are equal.", min=0.0, callback=finite)] = 1e-5,
     flips_max: Annotated[
         float, option("Maximum share of rows with another decision.", min=0.0, max=1.0, callback=finite)
     ] = 0.01,
-    work: Annotated[Path | None, option("Directory of the run; by default NAME.optimize.", metavar="DIR")] = None,
+    out: Annotated[Path | None, option("Directory of the run; by default NAME.optimize.", metavar="DIR")] = None,
     seconds: Annotated[
         float, option("Length of each served window, in seconds; sets the length of the run.", min=0.5, max=600.0)
     ] = 5.0,
@@ -45,9 +45,9 @@ def optimize(
     and a final test. A candidate with different answers appears in the report but cannot be chosen. An interrupted run
     continues where it stopped.
 
-        flyball optimize fraud/ --data rows.parquet --labels is_fraud --budget p99=1
+        flyball optimize fraud/ --data rows.parquet --target is_fraud --budget p99=1
 
-        flyball optimize cnn.onnx --data images.npz --labels label
+        flyball optimize cnn.onnx --data images.npz --target label
     """
     from flyball.models.equivalence.gate import Bars
     from flyball.models.optimize.all_steps import optimise
@@ -57,9 +57,9 @@ def optimize(
     from flyball.models.optimize.work_folder import WorkFolder
     from flyball.native.model_runs import Model
 
-    found = subject_of(subject, output=output, thresholds=threshold or [])
-    rows = read_rows(data, found, Model(found.model).facts.inputs, labels=labels, segments=segments)
-    folder = WorkFolder((work or Path(f"{found.name}.optimize")).absolute())
+    found = subject_of(subject, output=score, thresholds=threshold or [])
+    rows = read_rows(data, found, Model(found.model).facts.inputs, labels=target, segments=segments)
+    folder = WorkFolder((out or Path(f"{found.name}.optimize")).absolute())
     run = Run(found, rows, folder, _budget(budget or [], found), Bars(flips=flips_max), bound, seconds)
     with progress_on(console(stderr=True)) as progress:
         result = optimise(run, progress, fresh=fresh)

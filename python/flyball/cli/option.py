@@ -44,4 +44,16 @@ def finite(value: float | list[float] | None) -> float | list[float] | None:
     return value
 
 
+def one_of(*allowed: str) -> Callable[[str | list[str] | None], str | list[str] | None]:
+    """Check words, for `callback=`: each must be one of these."""
+
+    def check(value: str | list[str] | None) -> str | list[str] | None:
+        for word in value if isinstance(value, list | tuple) else [value]:
+            if word is not None and word not in allowed:
+                raise typer.BadParameter(f"{word!r} is not one of {', '.join(allowed)}")
+        return value
+
+    return check
+
+
 AsJson = Annotated[bool, option("Print JSON.", "--json")]

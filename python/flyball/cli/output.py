@@ -8,6 +8,7 @@ import sys
 from dataclasses import asdict, is_dataclass
 from typing import TYPE_CHECKING, Any
 
+from flyball.cli.plain_words import plainly
 from flyball.cli.printable import printable, printable_lines, unescaped
 
 if TYPE_CHECKING:
@@ -80,16 +81,18 @@ def report(error: FlyballError, *, as_json: bool = False) -> None:
     """Print an error on stderr: the message, every fault, and the next step."""
     if as_json:
         faults = [fault.document() for fault in error.faults]
-        document = {"error": error.message, "code": error.code, "faults": faults, "next": error.next_step}
+        document = {"error": plainly(error.message), "code": error.code, "faults": faults, "next": error.next_step}
         sys.stderr.write(json.dumps(document) + "\n")
         return
     from rich.text import Text
 
     word = "Refused" if error.exit_code in _REFUSED else "Error"
     out = console(stderr=True)
-    out.print(Text.assemble((f"{word}:", "bold red"), f" {printable(error.message)}"))
+    out.print(Text.assemble((f"{word}:", "bold red"), f" {printable(plainly(error.message))}"))
     for fault in error.faults:
-        out.print(Text(f"  {printable(fault)}"))
+        if not fault.path and str(fault.found) in error.message:
+            continue  # said already
+        out.print(Text(f"  {printable(plainly(str(fault)))}"))
     if error.next_step:
         out.print(Text(f"  {printable_lines(error.next_step)}", style="dim"))
 

@@ -11,7 +11,7 @@ from flyball.cli.output import console, print_json
 
 
 def plan(
-    file: Annotated[Path, argument("A decision, in YAML.", metavar="FILE")],
+    file: Annotated[Path, argument("The decision's YAML file.", metavar="SPEC")],
     json: AsJson = False,
 ) -> None:
     """Show the compiled stages of a decision, in the order in which a request passes them."""

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from flyball.cli.option import AsJson, option
+from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import console, printed_as_json
 from flyball.cli.progress import progress_on
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def score(
-    decision: Annotated[Path, option("The decision, in YAML.", metavar="FILE")],
-    rows: Annotated[Path, option("Rows: .parquet, .csv or .jsonl.", "--in", metavar="ROWS")],
+    decision: Annotated[Path, argument("The decision's YAML file.", metavar="SPEC")],
+    data: Annotated[Path, option("Rows: .parquet, .csv or .jsonl.", metavar="ROWS")],
     out: Annotated[Path, option("Output file, the rows with their decisions: .parquet, .csv or .jsonl.", metavar="ROWS")],
     prefix: Annotated[str, option("Prefix of the new columns' names.")] = "",
     explain: Annotated[bool, option("Reasons for every row, not only for adverse outcomes.", "--explain")] = False,
@@ -36,7 +36,7 @@ def score(
         step = progress.begin(f"score {loaded.name}", 1.0)
         scored = score_file(
             loaded,
-            rows,
+            data,
             out,
             prefix=prefix,
             explain=explain,

@@ -19,15 +19,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flyball.cli.compaction import CompactEvery, Keep, schedule_of
-from flyball.cli.follow import AdminListen, PublisherKey, RegistryHome, State, follower_of
-from flyball.cli.listen_options import SERVER_OPTIONS, flag_of
+from flyball.cli.flag_faults import FlagFault, refused
+from flyball.cli.follow import AdminListen, PublisherKey, RegistryHome, follower_of
+from flyball.cli.listen_options import (
+    SERVER_OPTIONS,
+    address_instead,
+    allowed_for_flags,
+    flag_of,
+    refuse_files_as_folders,
+)
 from flyball.cli.model_sources import source_of
 from flyball.cli.option import argument, option, with_options
 from flyball.cli.repository import ControlMode, LoadModel, ModelConfigName, ModelRepository, PollSeconds, control_of
 from flyball.cli.signals import Signals
 from flyball.cli.terms import TERMS_OPTIONS, terms_of
 from flyball.documents.log import log
-from flyball.errors import FlyballError, ModelRefusedError, ServerFaultError, SnapshotRefusedError, UsageError
+from flyball.errors import (
+    ConfigRefusedError,
+    FlyballError,
+    ModelRefusedError,
+    ServerFaultError,
+    SnapshotRefusedError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +74,6 @@ def serve(
     config: Annotated[Path | None, option("Server configuration file, in JSON.")] = None,
     registry: RegistryHome = None,
     publisher_key: PublisherKey = None,
-    state: State = None,
     admin_listen: AdminListen = None,
     compact_every: CompactEvery = None,
     keep: Keep = None,
@@ -75,6 +88,9 @@ def serve(
         given["allow_model_control"] = True
     elif control is not None and control.poll_s is not None and given["allow_model_control"]:
         raise UsageError("--allow-model-control and --model-control-mode poll exclude each other: a poll would undo loads")
+    state = None if flags.get("state_folder") is None else Path(flags["state_folder"])
+    if registry is not None:
+        given["state_folder"] = None  # the follower's own; the server's is in it, beside its trust policy
     where = (registry, given["environment"], publisher_key, state, flags.get("trust_root"))
     follower = follower_of(*where, admin_listen=admin_listen)
     settings = _settings(config, given | (follower.settings if follower else {}))
@@ -112,19 +128,29 @@ def _stop_if_interrupted(server: Server, signals: Signals) -> None:
 
 def _settings(path: Path | None, flags: dict[str, Any]) -> ServerConfig:
     from flyball.documents.config.server import ServerConfig, read_server_config
-    from flyball.errors import Fault
     from flyball.native.checks import check_config
 
     written = (read_server_config(path) if path else ServerConfig()).model_dump()
     written.update({key: value for key, value in flags.items() if value not in (None, [])})
     # The file was checked before, so every fault here is a flag's. An omitted flag is null in the file.
-    faults = [
-        Fault(flag_of(fault.path), fault.found, fault.allowed.removeprefix("null, or "))
-        for fault in check_config("server", json.dumps(written).encode())
-    ]
+    faults = check_config("server", json.dumps(written).encode())
     if faults:
-        raise UsageError("invalid flags", faults=faults, next_step="flyball serve --help")
+        found = [FlagFault(flag_of(fault.path), fault.found, allowed_for_flags(fault.allowed)) for fault in faults]
+        raise refused(found, address_instead(faults[0]) or "see the usage:  flyball serve --help")
+    if flags.get("callers"):
+        _refuse_callers(Path(flags["callers"]))
+    refuse_files_as_folders({key: value for key, value in flags.items() if value is not None})
     return ServerConfig.model_validate(written)
+
+
+def _refuse_callers(file: Path) -> None:
+    """Raise for a callers' file that is missing or not valid, before the server starts."""
+    from flyball.documents.config.callers import read_callers
+
+    if not file.exists():
+        step = f"make it:  flyball caller add NAME --may infer --callers {shlex.quote(str(file))}"
+        raise ConfigRefusedError(f"cannot read the callers' file {file}: no such file", next_step=step)
+    read_callers(file)
 
 
 def _inspections(models: list[str] | None, decisions: list[Path] | None, bundle: Bundle) -> dict[str, tuple[str, str]]:

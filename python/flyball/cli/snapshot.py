@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from flyball.cli.model_files import models_read
 from flyball.cli.option import AsJson, argument, option, with_options
 from flyball.cli.output import console, print_json
 from flyball.cli.repository import ModelConfigName, ModelRepository, config_name_of, show
@@ -68,13 +69,15 @@ def _packed_decisions(
     from flyball.decision.decision import Decision
 
     compiled = [Decision.load(path).check().compiled for path in decisions]
-    return pack_decisions(compiled, out, models or [], generation=generation, terms=terms)
+    with models_read(models or [], "snapshot"):
+        return pack_decisions(compiled, out, models or [], generation=generation, terms=terms)
 
 
 def _packed_models(models: list[str], out: Path, generation: int, terms: Terms | None) -> Bundle:
     from flyball.documents.snapshot import pack_models
 
-    return pack_models(models, out, generation=generation, terms=terms)
+    with models_read(models, "snapshot"):
+        return pack_models(models, out, generation=generation, terms=terms)
 
 
 def _packed_repository(

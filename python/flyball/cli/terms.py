@@ -40,8 +40,8 @@ TERMS_OPTIONS: dict[str, Any] = {
 
 def terms_of(verb: str, flags: Mapping[str, Any]) -> Terms | None:
     """Build the terms from the flags, None without any; raises with every invalid flag."""
+    from flyball.cli.flag_faults import FlagFault, refused
     from flyball.documents.snapshot import Terms, check
-    from flyball.errors import Fault
 
     given = {key: value for key in TERMS_OPTIONS if (value := flags.get(key)) is not None}
     batch = {key.removeprefix("batch_"): given.pop(key) for key in ("batch_size", "batch_window_ms") if key in given}
@@ -52,9 +52,9 @@ def terms_of(verb: str, flags: Mapping[str, Any]) -> Terms | None:
     written: dict[str, Any] = {"limits": given, "slo": slo, "batch": batch or None}
     if not any(written.values()):
         return None
-    faults = [Fault(_flag(fault.path), fault.found, _in_flags(fault.allowed)) for fault in check("terms", written)]
+    faults = [FlagFault(_flag(fault.path), fault.found, _in_flags(fault.allowed)) for fault in check("terms", written)]
     if faults:
-        raise UsageError("invalid flags", faults=faults, next_step=f"flyball {verb} --help")
+        raise refused(faults, f"see the usage:  flyball {verb} --help")
     return Terms.model_validate(written)
 
 

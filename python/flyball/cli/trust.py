@@ -6,7 +6,6 @@ The file is replaced atomically, so that a server which watches it never reads h
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import tempfile
 import time
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from flyball.cli.option import AsJson, argument, option, with_options
+from flyball.cli.expiry import moment_from_now
+from flyball.cli.option import AsJson, argument, one_of, option, with_options
 from flyball.cli.output import console, counted, print_json
 from flyball.errors import UsageError
 
@@ -32,7 +32,9 @@ trust = typer.Typer(
 
 _File = Annotated[
     Path | None,
-    option("The trust policy; by default the registry's, or trust.json without a registry.", "--file", metavar="FILE"),
+    option(
+        "The trust policy; by default the registry's, or trust.json without a registry.", "--trust-policy", metavar="FILE"
+    ),
 ]
 _Registry = Annotated[
     str | None,
@@ -48,12 +50,13 @@ _RootKey = Annotated[
     option("A private root key, root.pem by default; if repeated, all of them sign.", "--root-key", metavar="FILE"),
 ]
 
+_Expires = Annotated[str | None, option("Expiry: 90d, or a time. Never by default.", "--expires", metavar="TIME")]
 _EDIT: dict[str, Any] = {"file": _File, "registry": _Registry, "root_key": _RootKey, "json": AsJson}
 """The options of every edit of the policy."""
+_ROLES = ("signer", "approver", "publisher")
 _DEFAULT = Path("trust.json")
 _DEFAULT_ROOT = Path("root.pub")
 _ROOT = Path("root.pem")
-_DAY_S = 86_400
 
 
 @trust.command()
@@ -61,7 +64,7 @@ def init(
     file: _File = None,
     registry: _Registry = None,
     root_key: _RootKey = None,
-    expires: Annotated[str | None, option("Expiry: 90d, or a time. Never by default.", metavar="WHEN")] = None,
+    expires: _Expires = None,
     json: AsJson = False,
 ) -> None:
     """Create the first trust policy; it trusts no keys yet."""
@@ -69,11 +72,11 @@ def init(
 
     policy = _policy_file(file, registry)
     if policy.exists():
-        raise UsageError(f"{policy} already exists", next_step=f"flyball trust show --file {policy}")
+        raise UsageError(f"{policy} already exists", next_step=f"flyball trust show --trust-policy {policy}")
     now = int(time.time())
-    _save(TrustPolicy.first(now, _when(expires, now)), policy, _roots(root_key), json)
+    _save(TrustPolicy.first(now, _ends(expires)), policy, _roots(root_key), json)
     if not json:
-        typer.echo(f"Next:  flyball trust add PUBLIC-KEY --name NAME --role signer --file {policy}")
+        typer.echo(f"Next:  flyball trust add PUBLIC-KEY --name NAME --role signer --trust-policy {policy}")
 
 
 @trust.command()
@@ -81,9 +84,11 @@ def init(
 def add(
     public_key: Annotated[Path, argument("The public key in PEM, as written by flyball key new.", metavar="PUBLIC-KEY")],
     name: Annotated[str, option("The key's owner; all keys of one person have the same name.")],
-    role: Annotated[list[str], option("signer, approver or publisher; may be repeated.", metavar="ROLE")],
-    since: Annotated[str | None, option("Valid from; by default now.", "--from", metavar="WHEN")] = None,
-    until: Annotated[str | None, option("Valid until: 365d, or a time. By default without end.", metavar="WHEN")] = None,
+    role: Annotated[
+        list[str], option("signer, approver or publisher; may be repeated.", metavar="ROLE", callback=one_of(*_ROLES))
+    ],
+    since: Annotated[str | None, option("Valid from; by default now.", "--valid-from", metavar="TIME")] = None,
+    expires: _Expires = None,
     **edit: Any,
 ) -> None:
     """Trust a key, or replace its roles and validity."""
@@ -93,10 +98,9 @@ def add(
     if len(found) != 1:
         raise UsageError(f"{public_key} has {len(found)} keys", next_step="give a file with one key")
     now = int(time.time())
-    first, last = _when(since, now), _when(until, now)
     roles = cast("list[Role]", role)
-    begins = now if first is None else first
-    _edit(edit, lambda old: old.with_key(found[0], name, roles, since=begins, until=last, now=now))
+    begins = now if since is None else moment_from_now(since, "--valid-from")
+    _edit(edit, lambda old: old.with_key(found[0], name, roles, since=begins, until=_ends(expires), now=now))
     if not edit["json"]:
         typer.echo(f"Next:  {_next_command(roles)}")
 
@@ -108,12 +112,12 @@ def revoke(
         str,
         argument("A key's name or hint, a version such as fraud@7, or a package's sha256:… root.", metavar="KEY|PACKAGE"),
     ],
-    why: Annotated[str, option("The reason, shown to those who are refused.")],
+    reason: Annotated[str, option("The reason, shown to those who are refused.", metavar="TEXT")],
     **edit: Any,
 ) -> None:
     """Revoke a key or a package: servers load nothing that depends on it."""
     registry = edit["registry"]
-    policy = _edit(edit, lambda old: old.revoking(_revoked(old, what, registry), why, int(time.time())))
+    policy = _edit(edit, lambda old: old.revoking(_revoked(old, what, registry), reason, int(time.time())))
     if not edit["json"]:
         typer.echo(f"Servers that read this policy {_consequence(policy)}.")
         typer.echo(f"Next:  {_status_command(registry)}")
@@ -133,7 +137,7 @@ def minimum(
 @trust.command()
 @with_options(_EDIT)
 def approvals(
-    tier: Annotated[str, argument("low, standard or high.", metavar="TIER")],
+    tier: Annotated[str, argument("low, standard or high.", metavar="TIER", callback=one_of("low", "standard", "high"))],
     people: Annotated[int, argument("Number of approvals by people other than the author.", metavar="N")],
     **edit: Any,
 ) -> None:
@@ -144,19 +148,19 @@ def approvals(
 @trust.command()
 @with_options(_EDIT)
 def renew(
-    expires: Annotated[str | None, option("Expiry: 90d, or a time. Never by default.", metavar="WHEN")] = None,
+    expires: _Expires = None,
     **edit: Any,
 ) -> None:
     """Sign the policy again, with a new expiry; with a second --root-key, that one signs, too."""
     now = int(time.time())
-    _edit(edit, lambda old: old.renewed(now, _when(expires, now)))
+    _edit(edit, lambda old: old.renewed(now, _ends(expires)))
 
 
 @trust.command()
 def show(
     file: _File = None,
     registry: _Registry = None,
-    root: Annotated[
+    trust_root: Annotated[
         Path | None, option("PEM file of public root keys; by default the registry's, else root.pub.", metavar="FILE")
     ] = None,
     json: AsJson = False,
@@ -166,7 +170,9 @@ def show(
     from flyball.signing.trust import open_policy
 
     home = _home(registry) if file is None else None
-    roots = root or (home.trust_root if home is not None else _DEFAULT_ROOT)
+    roots = trust_root or (home.trust_root if home is not None else _DEFAULT_ROOT)
+    if not roots.exists():
+        raise UsageError(f"no root keys {roots}", next_step="name the public root keys:  --trust-root FILE")
     policy = open_policy(_read(_policy_file(file, registry)), load_publics(roots))
     if json:
         print_json(policy.document())
@@ -186,7 +192,7 @@ def _edit(options: dict[str, Any], change: Callable[[TrustPolicy], TrustPolicy])
 
 def _read(file: Path) -> bytes:
     if not file.is_file():
-        raise UsageError(f"no trust policy {file}", next_step=f"flyball trust init --file {file}")
+        raise UsageError(f"no trust policy {file}", next_step=f"flyball trust init --trust-policy {file}")
     return file.read_bytes()
 
 
@@ -274,19 +280,8 @@ def _revoked(policy: TrustPolicy, what: str, registry: str | None) -> str:
         return found.show(ref_of(what, None)).root
 
 
-def _when(text: str | None, now: int) -> int | None:
-    """Parse a time: days from now, a date, or an RFC 3339 time; all UTC."""
-    from flyball.signing.strict import seconds
-
-    if text is None:
-        return None
-    if days := re.fullmatch(r"([0-9]{1,5})d", text):
-        return now + int(days[1]) * _DAY_S
-    try:
-        return seconds(text if "T" in text else f"{text}T00:00:00Z")
-    except ValueError as error:
-        step = "write 90d, 2027-01-31 or 2027-01-31T12:00:00Z"
-        raise UsageError(f"{text!r} is not a time", next_step=step) from error
+def _ends(expires: str | None) -> int | None:
+    return None if expires is None else moment_from_now(expires, "--expires")
 
 
 def _print(policy: TrustPolicy) -> None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from flyball.errors import FlyballError, ServerFaultError, from_problem
+from flyball.client.address import is_visible_ascii
+from flyball.client.answer_display import decided_html, decided_text, row_text, rows_html
+from flyball.errors import FlyballError, InvalidInputError, ServerFaultError, from_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 ROWS_MAX = 1024
 """Maximum rows per request."""
+
+KEY_CHARACTERS_MAX = 256
+"""Maximum length of an idempotency key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +67,12 @@ class Decided:
     repeated: bool = False
     timings_us: Mapping[str, float] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"<Decided {self.decision}: {decided_text(self)}>"
+
+    def _repr_html_(self) -> str:
+        return decided_html(self)
+
 
 @dataclass(frozen=True, slots=True)
 class DecidedRow:
@@ -70,6 +81,19 @@ class DecidedRow:
     id: str | None
     decided: Decided | None
     fault: FlyballError | None
+
+    def __repr__(self) -> str:
+        return f"<DecidedRow {self.id}: {row_text(self)}>"
+
+    def _repr_html_(self) -> str:
+        return rows_html([self])
+
+
+class DecidedRows(list[DecidedRow]):
+    """The results of rows, in their order; a list that notebooks show as a table."""
+
+    def _repr_html_(self) -> str:
+        return rows_html(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +109,13 @@ class DecideCall:
     timings: bool = False
     forced_routes: Sequence[Mapping[str, object] | None] | None = None
     """Offline only: the route of each row, {"variant": NAME} or {"rules": true}; None for any."""
+
+    def __post_init__(self) -> None:
+        key = self.idempotency_key
+        if key is not None and not (1 <= len(key) <= KEY_CHARACTERS_MAX and is_visible_ascii(key)):
+            raise InvalidInputError(
+                f"idempotency_key: {key!r} is not allowed; allowed: 1 to {KEY_CHARACTERS_MAX} visible ASCII characters"
+            )
 
     def document(self) -> dict[str, Any]:
         """The request's JSON body."""

@@ -1,31 +1,34 @@
-"""Converts a decision's fields to the types that both transports support."""
+"""Converts a decision's fields to the types that both transports support. Must not know where rows come from."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 
 from flyball.errors import InvalidInputError
+from flyball.rows.casts import is_missing
 
 Plain = None | bool | int | float | str
 
 
-def plain_row(row: object) -> dict[str, Plain]:
+def plain_row(row: Mapping[str, object]) -> dict[str, Plain]:
     """Convert a row's fields to plain values; raises for a field with an unsupported type."""
-    if not isinstance(row, Mapping):
-        raise InvalidInputError(
-            f"a row is a mapping of fields, not {type(row).__name__}", next_step="for several rows:  client.decide_rows(…)"
-        )
-    return {str(name): _plain(str(name), value) for name, value in row.items()}
+    return {str(name): plain(str(name), value) for name, value in row.items()}
 
 
-def _plain(name: str, value: object) -> Plain:
+def plain(name: str, value: object) -> Plain:
+    """Convert one field's value. Every missing value is None, which the server reads as a missing field."""
+    if is_missing(value):
+        return None
     item = getattr(value, "item", None)
     scalar = item() if callable(item) else value  # NumPy's scalars
     match scalar:
         case str():
             return _sendable(name, scalar)
+        case float() if not math.isfinite(scalar):
+            raise InvalidInputError(f"field {name!r} is {scalar}; allowed: a finite number, or NaN for a missing value")
         case None | bool() | int() | float():
             return scalar
         case Decimal():

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,12 @@ class ModelMetadata:
     inputs: tuple[TensorMetadata, ...]
     outputs: tuple[TensorMetadata, ...]
 
+    def __repr__(self) -> str:
+        def listed(tensors: tuple[TensorMetadata, ...]) -> str:
+            return ", ".join(f"{item.name} {item.datatype} {shape_text(item.shape)}" for item in tensors)
+
+        return f"<ModelMetadata {self.name}: {listed(self.inputs)} → {listed(self.outputs)}>"
+
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> ModelMetadata:
         """Parse the V2 JSON form; gRPC messages are converted to it first."""
@@ -35,6 +44,11 @@ class ModelMetadata:
             inputs=_tensors(document.get("inputs")),
             outputs=_tensors(document.get("outputs")),
         )
+
+
+def shape_text(shape: Iterable[int]) -> str:
+    """A shape as the server writes it."""
+    return f"[{','.join(map(str, shape))}]"
 
 
 def _tensors(items: list[dict[str, Any]] | None) -> tuple[TensorMetadata, ...]:

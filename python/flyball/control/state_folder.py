@@ -48,7 +48,9 @@ class StateFolder:
         except OSError as error:
             self._lock.close()
             raise LockedError(
-                f"another process keeps its state in {folder}", code="state_locked", next_step="name another:  --state DIR"
+                f"another process keeps its state in {folder}",
+                code="state_locked",
+                next_step="give each process its own:  --state-folder DIR, or --out DIR of flyball control",
             ) from error
 
     def close(self) -> None:

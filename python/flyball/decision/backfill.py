@@ -99,7 +99,7 @@ def events_of_rows(windows: WindowsToFill, path: Path, time: str | None) -> list
     """The events in a file of rows; `time` is the time column."""
     column = time or windows.event_time
     if column is None:
-        raise UsageError(f"{windows.decision} has no event_time", next_step="give the time column:  --time COLUMN")
+        raise UsageError(f"{windows.decision} has no event_time", next_step="give the time column:  --time-column COLUMN")
     rows = open_rows(path)
     if rows.count > EVENTS_MAX:
         raise RefusedError(
@@ -175,6 +175,6 @@ def counted(events: Iterable[PastEvent]) -> list[PastEvent]:
     found: list[PastEvent] = []
     for event in events:
         if len(found) >= EVENTS_MAX:
-            raise RefusedError(f"more than {EVENTS_MAX:,} events", next_step="give a shorter period with --from and --to")
+            raise RefusedError(f"more than {EVENTS_MAX:,} events", next_step="shorten the period:  --since, --until")
         found.append(event)
     return found

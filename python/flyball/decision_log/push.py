@@ -110,7 +110,7 @@ def push(
 def _node(journal: Path) -> str:
     document = read_json(journal / "node.json")
     if document is None:
-        raise UsageError(f"{journal} is not a journal", next_step="give its folder:  --journal FOLDER")
+        raise UsageError(f"{journal} is not a journal", next_step="give its folder:  --journal-folder DIR")
     return str(document["node"])
 
 

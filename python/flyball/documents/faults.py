@@ -75,6 +75,8 @@ def _allowed(item: Any, model: type[BaseModel], location: tuple[str | int, ...])
         owner = _model_at(model, location[:-1])
         field = owner.model_fields.get(str(location[-1])) if owner else None
         return f"required: {_words(field)}" if field else "required"
+    if kind == "literal_error":
+        return f"one of {item['ctx']['expected'].replace(' or ', ', ').replace(chr(39), '')}"
     if kind in ("model_type", "dict_type"):
         return "an object"
     if kind == "list_type":

@@ -139,4 +139,6 @@ def _line_of(error: yaml.MarkedYAMLError) -> int:
 def _why(error: yaml.MarkedYAMLError) -> str:
     if error.problem == "but found another document":
         return "another document begins here; a file has one"
+    if "'\\t'" in str(error.problem):
+        return "is not YAML: a tab is not allowed here; indent with spaces"
     return f"is not YAML: {error.problem or error.context}"

@@ -66,7 +66,7 @@ class JournalLog:
         if not (folder / "node.json").is_file():
             raise JournalRefusedError(
                 f"there is no journal in {folder}",
-                next_step="say where it is:  --journal FOLDER   or set FLYBALL_JOURNAL; a server has it as journal_folder",
+                next_step="name it:  --journal-folder DIR   or set FLYBALL_JOURNAL_FOLDER",
             )
         self._log = call(native.JournalLog, str(folder), json.dumps({"kek": kek, "reveal": reveal}).encode())
         self.folder = folder

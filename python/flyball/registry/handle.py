@@ -6,6 +6,7 @@ These are its events, tables, artifacts and trust policy. Must not know which ac
 from __future__ import annotations
 
 import base64
+import difflib
 import re
 import threading
 import time
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
     from flyball.registry.events.state import Version
     from flyball.registry.packages.deployment import PackageFolder
     from flyball.signing.trust import Trust
+
+_NAMES_MAX = 1000
+_LISTED_MAX = 8
 
 
 class RegistryHandle:
@@ -93,9 +97,9 @@ class RegistryHandle:
             number = placement.version
         if number is None or number not in state.versions:
             raise NotFoundError(
-                f"{name} has no version, alias or placement {which!r}",
+                f"{name} has no version, alias or placement {which!r}; it has {_named(state)}",
                 code="version_not_found",
-                next_step=f"flyball registry show {name}",
+                next_step=f"flyball registry list {name}",
             )
         return state, state.versions[number]
 
@@ -103,7 +107,12 @@ class RegistryHandle:
         """The state of a name; raises if it has no versions."""
         state = self.state(name) if is_name(name) else NameState(name)
         if not state.versions:
-            raise NotFoundError(f"the registry has no {name!r}", code="name_not_found", next_step="flyball registry list")
+            known = [one.name for one in self.tables.newest(after="", limit=_NAMES_MAX)]
+            close = difflib.get_close_matches(name, known, n=1)
+            meant = f"; did you mean {close[0]!r}?" if close else ""
+            raise NotFoundError(
+                f"the registry has no {name!r}{meant}", code="name_not_found", next_step="flyball registry list"
+            )
         return state
 
     def approval_rules(self) -> ApprovalRules:
@@ -205,4 +214,10 @@ def _no_trust(home: Home) -> str:
     """The next missing step."""
     if not home.trust_root.is_file():
         return f"copy the root's public key there:  flyball key new root.pem && cp root.pub {home.trust_root}"
-    return f"make one:  flyball trust init --file {home.trust}"
+    return f"make one:  flyball trust init --trust-policy {home.trust}"
+
+
+def _named(state: NameState) -> str:
+    """What a version of the name can be called, newest first: `3, 2, 1, @champion, @dev`."""
+    numbers = [str(number) for number in sorted(state.versions, reverse=True)]
+    return ", ".join([*numbers[:_LISTED_MAX], *(f"@{one}" for one in [*state.aliases, *state.placements][:_LISTED_MAX])])

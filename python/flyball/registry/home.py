@@ -18,7 +18,7 @@ from flyball.documents.durable_file import open_private, private_folder
 from flyball.documents.faults import Allowed, faults_of
 from flyball.documents.field_types import Name
 from flyball.documents.yaml_lines import BrokenYamlError, read_marked
-from flyball.errors import LineFault, RegistryRefusedError
+from flyball.errors import LineFault, RegistryRefusedError, plain_cause
 
 DEFAULT_FOLDER = Path(".flyball/registry")
 VARIABLE = "FLYBALL_REGISTRY"
@@ -89,12 +89,16 @@ class Home:
                 written.flush()
                 os.fsync(written.fileno())
         except FileExistsError as error:
+            if not folder.is_dir():
+                raise RegistryRefusedError(
+                    f"{folder} is a file, not a directory", next_step="name a new directory:  flyball registry init DIR"
+                ) from error
             raise RegistryRefusedError(
                 f"{folder} is already a registry", next_step=f"flyball registry list --registry {folder}"
             ) from error
         except OSError as error:
             raise RegistryRefusedError(
-                f"cannot make a registry in {folder}: {error.strerror}", next_step="name a folder that you may write to"
+                f"cannot make a registry in {folder}: {plain_cause(error)}", next_step="name a folder that you may write to"
             ) from error
         return cls(folder, chosen)
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from flyball.errors import InvalidInputError, ServerFaultError
+from flyball.rows.casts import cast, plain_array, texts
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -32,7 +33,6 @@ _DTYPES = {
     "FP64": "<f8",
 }
 _DATATYPES = {np.dtype(code).newbyteorder("="): name for name, code in _DTYPES.items()}
-_RAGGED = "rows have different lengths; give each the same number of values"
 _LENGTH = struct.Struct("<I")
 
 
@@ -96,20 +96,15 @@ def decode_data(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> 
 
 
 def as_array(value: object, datatype: str) -> Array:
-    """Plain Python data as an array of the model's datatype."""
-    try:
-        if datatype == "BYTES":
-            strings = np.asarray(value, dtype=object)
-            if any(isinstance(item, list | tuple) for item in strings.ravel()):
-                raise InvalidInputError(_RAGGED)
-            return strings
-        if datatype not in _DTYPES:
-            raise InvalidInputError(f"cannot convert a list to {datatype}; pass a NumPy array")
-        return np.asarray(value, dtype=np.dtype(_DTYPES[datatype]).newbyteorder("="))
-    except (ValueError, TypeError, OverflowError) as error:
-        if "inhomogeneous" in str(error):
-            raise InvalidInputError(_RAGGED) from error
-        raise InvalidInputError(f"cannot convert the values to {datatype}: {error}") from error
+    """Plain data or an array as an array of the model's datatype; raises rather than change a value."""
+    array = plain_array(value)
+    if datatype == "BYTES":
+        return texts(array)
+    if datatype in _DTYPES:
+        return cast(array, datatype, np.dtype(_DTYPES[datatype]).newbyteorder("="))
+    if isinstance(value, np.ndarray):
+        return value
+    raise InvalidInputError(f"cannot convert a list to {datatype}; pass a NumPy array")
 
 
 def datatype_of(name: str, array: Array) -> str:

@@ -30,6 +30,7 @@ _NAMES = {curve.name: name for name, curve in CURVES.items()}
 _HASHES: dict[str, hashes.HashAlgorithm] = {"P-256": hashes.SHA256(), "P-384": hashes.SHA384(), "P-521": hashes.SHA512()}
 _PEM_BYTES_MAX = 64 * 1024
 _END = "-----END PUBLIC KEY-----\n"
+_NOT_PRIVATE = "is not a private key in PEM, or its password is wrong"
 
 
 def generate(curve: str = "P-256") -> PrivateKey:
@@ -70,7 +71,8 @@ def load_private(file: Path) -> PrivateKey:
         raise UsageError(f"{file}: {error}".rstrip("."), next_step=step) from error
     except (ValueError, UnsupportedAlgorithm) as error:
         step = "name a private key, as  flyball key new NAME.pem  makes one"
-        raise UsageError(f"{file} is not a private key in PEM, or its password is wrong", next_step=step) from error
+        what = "is a public key; the private one is needed" if _is_public(file) else _NOT_PRIVATE
+        raise UsageError(f"{file} {what}", next_step=step) from error
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.curve.name not in _NAMES:
         raise UsageError(f"{file} is not a key on {', '.join(CURVES)}", next_step=f"make one:  flyball key new {file}")
     return key
@@ -95,6 +97,11 @@ def load_publics(file: Path) -> list[PublicKey]:
     """Load all public keys of a PEM file."""
     parts = _read(file).decode("utf-8", "replace").split(_END)
     if len(parts) < 2 or parts[-1].strip():
+        if "PRIVATE KEY-----" in parts[0]:
+            public = file.with_suffix(".pub")
+            raise UsageError(
+                f"{file} is a private key; the public one is needed", next_step=f"give its public key:  {public}"
+            )
         raise UsageError(f"{file} is not a file of public keys in PEM", next_step="flyball key show PRIVATE-KEY --pem")
     return [load_public(part.lstrip() + _END) for part in parts[:-1]]
 
@@ -104,12 +111,18 @@ def sign(key: PrivateKey, message: bytes) -> bytes:
     return key.sign(message, ec.ECDSA(_HASHES[curve_of(key.public_key())]))
 
 
+def _is_public(file: Path) -> bool:
+    return b"-----BEGIN PUBLIC KEY-----" in _read(file)
+
+
 def _read(file: Path) -> bytes:
     try:
         with file.open("rb") as opened:
             data = opened.read(_PEM_BYTES_MAX + 1)
     except FileNotFoundError as error:
-        raise UsageError(f"{file} does not exist", next_step="make a key:  flyball key new NAME.pem") from error
+        raise UsageError(
+            f"cannot read the key {file}: no such file", next_step="make one:  flyball key new NAME.pem"
+        ) from error
     if len(data) > _PEM_BYTES_MAX:
         raise UsageError(f"{file} is too large for a file of keys", next_step="name a PEM file")
     return data

@@ -24,7 +24,7 @@ def _registry(build: Build, folder: Path) -> None:
     done(build, folder, "trust", "init")
     done(build, folder, "trust", "add", "ada.pub", "--name", "ada", "--role", "signer")
     done(build, folder, "trust", "add", "grace.pub", "--name", "grace", "--role", "approver")
-    done(build, folder, "register", "fraud", "fraud.onnx", "--as", "ada")
+    done(build, folder, "register", "fraud", "fraud.onnx", "--by", "ada")
 
 
 def _events(build: Build, folder: Path) -> list[dict[str, Any]]:
@@ -32,7 +32,7 @@ def _events(build: Build, folder: Path) -> list[dict[str, Any]]:
 
 
 def _tried(build: Build, folder: Path, kind: str, *words: str) -> Seen:
-    ran = flyball(build, folder, *words, "--as", "bob")
+    ran = flyball(build, folder, *words, "--by", "bob")
     written = [event["actor"] for event in _events(build, folder) if event["kind"] == kind]
     if "bob" in written:
         return Seen(f"exit {ran.returncode}; the history says that bob {kind} it", holds=False)
@@ -40,26 +40,26 @@ def _tried(build: Build, folder: Path, kind: str, *words: str) -> Seen:
     return Seen(f"exit {ran.returncode}: {ran.stderr.strip().splitlines()[0][:110]}", holds=bool(ran.returncode) and named)
 
 
-@attempt("`sign --as bob` with Ada's key writes that Bob signed")
+@attempt("`sign --by bob` with Ada's key writes that Bob signed")
 def sign_as_somebody_else(build: Build, folder: Path) -> Seen:
     """Whoever has a key may write any name."""
     _registry(build, folder)
     return _tried(build, folder, "signed", "sign", "fraud@1", "--key", "ada.pem")
 
 
-@attempt("`approve --as bob` with Grace's key writes that Bob approved")
+@attempt("`approve --by bob` with Grace's key writes that Bob approved")
 def approve_as_somebody_else(build: Build, folder: Path) -> Seen:
     """The same for an approval."""
     _registry(build, folder)
-    done(build, folder, "sign", "fraud@1", "--key", "ada.pem", "--as", "ada")
+    done(build, folder, "sign", "fraud@1", "--key", "ada.pem", "--by", "ada")
     return _tried(build, folder, "approved", "approve", "fraud@1", "--key", "grace.pem")
 
 
 @attempt("a name that nobody authenticated looks like any other in the history")
 def unauthenticated_actor_is_not_marked(build: Build, folder: Path) -> Seen:
-    """`--as NAME` on a registry's own folder is a claim."""
+    """`--by NAME` on a registry's own folder is a claim."""
     _registry(build, folder)
-    done(build, folder, "registry", "alias", "fraud", "best", "1", "--as", "the chief risk officer")
+    done(build, folder, "registry", "alias", "fraud", "best", "1", "--by", "the chief risk officer")
     event = _events(build, folder)[-1]
     told = next(line for line in done(build, folder, "registry", "history", "fraud").splitlines() if "chief risk" in line)
     marked = event.get("authenticated") in (False, "none") and "not authenticated" in told

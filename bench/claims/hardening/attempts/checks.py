@@ -131,7 +131,7 @@ def rules_only_decision(build: Build, folder: Path) -> Seen:
     for words in (
         ("check", "limits.yaml"),
         ("plan", "limits.yaml"),
-        ("score", "--decision", "limits.yaml", "--in", "rows.csv", "--out", "out.csv"),
+        ("score", "limits.yaml", "--data", "rows.csv", "--out", "out.csv"),
     ):
         ran = flyball(build, folder, *words)
         if ran.returncode:

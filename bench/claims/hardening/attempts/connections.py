@@ -95,7 +95,7 @@ def half_open_streams(build: Build, folder: Path) -> Seen:
 def streams_before_authentication(build: Build, folder: Path) -> Seen:
     """One connection without a key, 500 streams."""
     callers = folder / "callers.json"
-    run([build.flyball, "caller", "add", "shop", "--file", str(callers)], folder)
+    run([build.flyball, "caller", "add", "shop", "--callers", str(callers)], folder)
     with (
         serving(build, folder, callers=str(callers), allow_anonymous=False, body_timeout_ms=60_000) as server,
         server.connect() as connection,

@@ -70,7 +70,7 @@ def revoked_key_goes_on_serving(build: Build, folder: Path) -> Seen:
     """Serve a signed model beside an unsigned endless one, and revoke the signer's key."""
     home = _registry(build, folder)
     _registered(build, folder, "doubling", doubling(folder))
-    placed = run(build, folder, "promote", "doubling@1", "--to", "production", "--reason", "first")
+    placed = run(build, folder, "promote", "doubling@1", "--environment", "production", "--reason", "first")
     if placed.returncode:
         raise RuntimeError(f"it is not promoted: {placed.stderr[-200:]}")
     snapshot = _compiled(build, folder, home)
@@ -81,7 +81,7 @@ def revoked_key_goes_on_serving(build: Build, folder: Path) -> Seen:
         publish(snapshot, 1000, [*signed, document("endless", endless(folder))])
         # Loads begin within a tenth of a second; the one of the endless model takes half a minute at least.
         until(lambda: False, 2.0)
-        revoked = run(build, folder, "trust", "revoke", "ada", "--why", "stolen")
+        revoked = run(build, folder, "trust", "revoke", "ada", "--reason", "stolen")
         if revoked.returncode:
             raise RuntimeError(f"the key is not revoked: {revoked.stderr[-200:]}")
         gone = until(lambda: server.ask("doubling", "FP32", [1, 1], 1.0) == 503, 5.0)
@@ -96,7 +96,7 @@ def endless_loop_passes_promote(build: Build, folder: Path) -> Seen:
     """Take an endless model through every gate."""
     _registry(build, folder)
     _registered(build, folder, "endless", endless(folder))
-    placed = run(build, folder, "promote", "endless@1", "--to", "production", "--reason", "why not")
+    placed = run(build, folder, "promote", "endless@1", "--environment", "production", "--reason", "why not")
     words = " ".join((placed.stdout + placed.stderr).split())
     if placed.returncode == 0:
         return Seen("it is promoted", holds=False)
@@ -148,9 +148,9 @@ def _registry(build: Build, folder: Path) -> Path:
 
 
 def _registered(build: Build, folder: Path, name: str, model: Path) -> None:
-    _done(build, folder, "register", name, str(model), "--as", "ada")
-    _done(build, folder, "sign", f"{name}@1", "--key", "ada.pem", "--as", "ada")
-    _done(build, folder, "approve", f"{name}@1", "--key", "grace.pem", "--as", "grace")
+    _done(build, folder, "register", name, str(model), "--by", "ada")
+    _done(build, folder, "sign", f"{name}@1", "--key", "ada.pem", "--by", "ada")
+    _done(build, folder, "approve", f"{name}@1", "--key", "grace.pem", "--by", "grace")
 
 
 def _compiled(build: Build, folder: Path, home: Path) -> Path:

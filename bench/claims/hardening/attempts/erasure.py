@@ -21,8 +21,8 @@ def erasure_of_an_unknown_subject(build: Build, folder: Path) -> Seen:
         server.decide("known")
         status, answer = server.ask("POST", "/v1/erasures", {"subject": "nobody-17", **_ERASURE})
         code, _ = flyball(
-            build, "decisions", "erase", "nobody-17", "--by", "x", "--why", "y", "--url", server.url,
-            "--journal", folder / "journal", folder=folder,
+            build, "decisions", "erase", "nobody-17", "--by", "x", "--reason", "y", "--url", server.url,
+            "--journal-folder", folder / "journal", folder=folder,
         )  # fmt: skip
     repeated = "nobody-17" in json.dumps(answer)
     text = f"HTTP {status}, exit code {code}, the value is {'' if repeated else 'not '}repeated"
@@ -46,7 +46,13 @@ def show_of_an_erased_subject(build: Build, folder: Path) -> Seen:
         _, decided = server.decide("ann")
         server.ask("POST", "/v1/erasures", {"subject": "ann", **_ERASURE})
         shown = flyball(
-            build, "decisions", "show", decided["rows"][0]["decision_id"], "--journal", folder / "journal", folder=folder
+            build,
+            "decisions",
+            "show",
+            decided["rows"][0]["decision_id"],
+            "--journal-folder",
+            folder / "journal",
+            folder=folder,
         )[1]
     line = next((line.strip() for line in shown.splitlines() if "personal" in line), "nothing")
     return Seen(f"show says: {line}", "erased" in line)
@@ -59,7 +65,7 @@ def hold_while_a_server_runs(build: Build, folder: Path) -> Seen:
         server.decide("ann")
         ordered, _ = server.ask("POST", "/v1/holds", {"name": "case-7", "by": "legal", "why": "court"})
         code, _ = flyball(
-            build, "decisions", "hold", "case-8", "--by", "x", "--why", "y", "--journal", folder / "journal",
+            build, "decisions", "hold", "case-8", "--by", "x", "--reason", "y", "--journal-folder", folder / "journal",
             *(["--url", server.url] if ordered == 200 else []), folder=folder,
         )  # fmt: skip
         erased, answer = server.ask("POST", "/v1/erasures", {"subject": "ann", **_ERASURE})

@@ -59,7 +59,7 @@ def blobs_that_verify_passes_over(build: Build, folder: Path) -> Seen:
             blob.unlink()
         else:
             blob.write_bytes(change)
-        codes.append(flyball(build, "decisions", "verify", "--journal", place, folder=folder)[0])
+        codes.append(flyball(build, "decisions", "verify", "--journal-folder", place, folder=folder)[0])
     return Seen(f"exit codes: changed {codes[0]}, missing {codes[1]}", codes == [4, 4])
 
 
@@ -75,5 +75,5 @@ def keys_that_verify_passes_over(build: Build, folder: Path) -> Seen:
     codes = []
     for content in (before, before[:128]):
         (place / "subjects").write_bytes(content)
-        codes.append(flyball(build, "decisions", "verify", "--journal", place, folder=folder)[0])
+        codes.append(flyball(build, "decisions", "verify", "--journal-folder", place, folder=folder)[0])
     return Seen(f"exit codes: restored {codes[0]}, missing {codes[1]}", codes == [4, 4])

@@ -189,7 +189,7 @@ def an_approval_is_replayed(build: Build, folder: Path) -> Seen:
     if forged.returncode:
         words = forged.stderr.strip().splitlines()[-1][:120]
         return Seen(f"the database refuses a second row of it: {words}", holds="Error" in words)
-    promoted = house.run("promote", "fraud@2", "--to", "production")
+    promoted = house.run("promote", "fraud@2", "--environment", "production")
     verified = house.run("registry", "verify")
     found = "promotion refused" if promoted.returncode else "promoted"
     told = "verify says so" if verified.returncode else "verify says nothing"
@@ -217,7 +217,7 @@ def a_load_is_killed(build: Build, folder: Path) -> Seen:
     with _started(words, environment, piped=True) as server:
         ready = server.stdout.readline() if server.stdout else ""
     verified = subprocess.run(
-        [build.flyball, "decisions", "verify", "--journal", str(journal)],
+        [build.flyball, "decisions", "verify", "--journal-folder", str(journal)],
         capture_output=True, text=True, check=False, timeout=WAIT_S,
     )  # fmt: skip
     whole = verified.returncode == 0

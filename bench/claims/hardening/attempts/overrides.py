@@ -41,7 +41,7 @@ def override_under_another_name(build: Build, folder: Path) -> Seen:
     with governed(build, folder, callers=_callers(build, "desk", ["decide", "override"])) as server:
         known = json.loads(server.decide("desk").text)["id"]
         _override(server, known, "reject", "desk")
-        command = [build.flyball, "decisions", "show", known, "--journal", str(server.journal)]
+        command = [build.flyball, "decisions", "show", known, "--journal-folder", str(server.journal)]
         page = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_COMMAND_S).stdout
     line = next((line.strip() for line in page.splitlines() if "overridden" in line), "no override is shown")
     return Seen(line, holds="boss" in line and "caller desk" in line)

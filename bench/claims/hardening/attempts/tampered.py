@@ -51,7 +51,7 @@ def _published(build: Build, folder: Path) -> House:
     house.done("sign", "other@1", "--key", "ada.pem")
     for ref in ("fraud@1", "other@1"):
         house.done("approve", ref, "--key", "grace.pem", actor="")
-        house.done("promote", ref, "--to", "production")
+        house.done("promote", ref, "--environment", "production")
     words = ("control", "--registry", "home", "--out", "published", "--publisher-key", "control.pem")
     command = house.command(*words, "--environment", "production")
     with subprocess.Popen(**command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as control:

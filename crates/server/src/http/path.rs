@@ -10,6 +10,7 @@ use std::cell::RefCell;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
+    Root,
     Server,
     Live,
     Ready,
@@ -104,6 +105,9 @@ impl Target {
 }
 
 pub(crate) fn target(path: &str) -> Option<Target> {
+    if path == "/" {
+        return Some(Target::Root);
+    }
     let path = path.strip_prefix('/')?;
     let path = path.strip_suffix('/').unwrap_or(path);
     let mut segments = path.split('/');
@@ -270,7 +274,8 @@ mod tests {
             ("/v1/decisions/%ff", None),
             ("/v1/decisions/d/more", None),
             ("/v1/decision/d", None),
-            ("/", None),
+            ("/", Some(Target::Root)),
+            ("//", None),
             ("/v3", None),
             ("/v2/models", Some(Target::Models)),
             ("/v2/models/", Some(Target::Models)),

@@ -22,7 +22,7 @@ from flyball.errors import EvidenceError, needing
 
 def compact(
     keep: Annotated[
-        str | None, option("Delete records older than this: 25mo, 90d, 7y. By default none.", metavar="TIME")
+        str | None, option("Delete records older than this: 25mo, 90d, 7y. By default none.", metavar="DURATION")
     ] = None,
     here: Annotated[bool, typer.Option("--here", hidden=True)] = False,
     journal: Folder = FOLDER,

@@ -24,7 +24,7 @@ def erase(
     feature_key: Annotated[
         list[str] | None, option("Another feature key of the subject; may be repeated.", metavar="KEY")
     ] = None,
-    features_folder: Annotated[Path | None, option("Folder of the windows, if no server runs.", metavar="FOLDER")] = None,
+    features_folder: Annotated[Path | None, option("Folder of the windows, if no server runs.", metavar="DIR")] = None,
     store: Annotated[
         list[Path] | None, option("A .redb feature store, if no server runs; may be repeated.", metavar="FILE")
     ] = None,

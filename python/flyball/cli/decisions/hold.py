@@ -14,8 +14,8 @@ from flyball.decision_log.annotations import append, moment_of
 _DEADLINE_MS = 600_000  # the whole log is read
 
 Name = Annotated[str, argument("The hold's name, such as a case number.", metavar="NAME")]
-By = Annotated[str, option("Who orders it.", metavar="NAME")]
-Why = Annotated[str, option("The reason.", metavar="TEXT")]
+By = Annotated[str, option("Who orders it.", "--by", metavar="NAME", envvar="FLYBALL_ACTOR")]
+Why = Annotated[str, option("The reason.", "--reason", metavar="TEXT")]
 
 
 def hold(

@@ -14,18 +14,22 @@ if TYPE_CHECKING:
 
 FOLDER = Path("journal")
 
-Folder = Annotated[Path, option("The journal's directory.", "--journal", metavar="FOLDER", envvar="FLYBALL_JOURNAL")]
+Folder = Annotated[
+    Path, option("The journal's directory.", "--journal-folder", metavar="DIR", envvar="FLYBALL_JOURNAL_FOLDER")
+]
 Kek = Annotated[
     str | None,
     option(
         "Key that decrypts personal data: file:PATH, env:NAME or command:ARGV; by default the journal's.",
-        "--kek",
+        "--journal-kek",
         metavar="SOURCE",
     ),
 ]
 Key = Annotated[
     Path | None,
-    option("Key that signs the journal (the server's journal_key); by default the journal's.", "--key", metavar="FILE"),
+    option(
+        "Key that signs the journal (the server's journal_key); by default the journal's.", "--journal-key", metavar="FILE"
+    ),
 ]
 Url = Annotated[
     str | None, option("The server that writes the journal; by default the folder is written directly.", "--url")
@@ -33,7 +37,7 @@ Url = Annotated[
 DecisionName = Annotated[
     str | None, option("The decision's name; by default read from the journal.", "--decision", metavar="NAME")
 ]
-Reveal = Annotated[bool, option("Decrypt personal data with the --kek key.", "--reveal")]
+Reveal = Annotated[bool, option("Decrypt personal data with the --journal-kek key.", "--reveal")]
 
 
 def open_log(folder: Path, kek: str | None = None, *, reveal: bool = False) -> WholeLog:

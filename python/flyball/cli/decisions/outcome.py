@@ -24,7 +24,7 @@ def outcome(
     truth: Annotated[str | None, option("The true outcome: true, false, a number or text.", metavar="VALUE")] = None,
     when: Annotated[str | None, option("When it became known: 2026-11-15T07:30Z.", metavar="TIME")] = None,
     source: Annotated[str | None, option("The source of the truth.", metavar="NAME")] = None,
-    file: Annotated[
+    data: Annotated[
         Path | None, option("CSV with id and truth; optional: decision, when and source.", metavar="FILE")
     ] = None,
     decision: DecisionName = None,
@@ -38,13 +38,13 @@ def outcome(
     from flyball.decision_log.annotations import outcome_document, record_outcomes
     from flyball.decision_log.read.records import find
 
-    if (file is None) == (decision_id is None) or (decision_id is not None and truth is None):
+    if (data is None) == (decision_id is None) or (decision_id is not None and truth is None):
         raise UsageError(
-            "give one ID with --truth, or --file",
-            next_step="flyball decisions outcome ID --truth fraud   or   --file outcomes.csv",
+            "give one ID with --truth, or --data",
+            next_step="flyball decisions outcome ID --truth fraud   or   --data outcomes.csv",
         )
-    if file is not None:
-        outcomes = _read(file, decision, when, source)
+    if data is not None:
+        outcomes = _read(data, decision, when, source)
     else:
         log = log_if_available(journal, url)
         recorded = None if log is None else find(log, str(decision_id)).decision.decision

@@ -27,7 +27,7 @@ def push(
     batch: Annotated[int, option("Maximum records per request; also limited to 1 MiB.", min=1, max=1000)] = 100,
     shape: Annotated[EventShape, option("One event per record, or KServe's two per decision.")] = EventShape.FLYBALL,
     name: Annotated[str | None, option("Name of the stored position; by default from the URL.", metavar="NAME")] = None,
-    timeout_s: Annotated[float, option("Timeout of one request.", min=0.1)] = 10.0,
+    deadline_ms: Annotated[float, option("Deadline of one request, in ms.", min=100)] = 10_000,
     give_up_s: Annotated[float, option("Timeout of one batch, retries included.", min=0)] = 300.0,
     header_env: Annotated[
         str | None, option("Environment variable with an extra header: `Authorization: …`.", metavar="NAME")
@@ -44,7 +44,7 @@ def push(
     from flyball.decision_log.push import Receiver
     from flyball.decision_log.push import push as run
 
-    receiver = Receiver(to, timeout_s, give_up_s, _headers(header_env))
+    receiver = Receiver(to, deadline_ms / 1000, give_up_s, _headers(header_env))
     with progress_on(console(stderr=True)) as progress:
         step = progress.begin("push", 1.0)
         pushed = run(

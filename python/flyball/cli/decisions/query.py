@@ -27,12 +27,12 @@ _Where = Annotated[str | None, option("SQL condition: \"score > 0.8 and input->>
 def query(
     sql: Annotated[str | None, argument("A SELECT over the views.", metavar="[SQL]")] = None,
     decision: Annotated[str | None, option("Only this decision.", metavar="NAME")] = None,
-    since: Annotated[str | None, option("Since then: 15m, 2h, 1d, or 2026-11-15T07:30 (UTC).", metavar="WHEN")] = None,
-    until: Annotated[str | None, option("Before then.", metavar="WHEN")] = None,
+    since: Annotated[str | None, option("Since then: 15m, 2h, 1d, or 2026-11-15T07:30 (UTC).", metavar="TIME")] = None,
+    until: Annotated[str | None, option("Before then.", metavar="TIME")] = None,
     outcome: Annotated[str | None, option("Only this outcome.", metavar="NAME")] = None,
-    subject: Annotated[str | None, option("Only this subject; needs the --kek key.", metavar="TEXT")] = None,
+    subject: Annotated[str | None, option("Only this subject; needs the --journal-kek key.", metavar="TEXT")] = None,
     where: _Where = None,
-    most: Annotated[int, option("Maximum rows in a table; JSON, CSV and files have all.", "--most", "-n", min=1)] = 50,
+    limit: Annotated[int, option("Maximum rows in a table; JSON, CSV and files have all.", "--limit", "-n", min=1)] = 50,
     out: Annotated[Path | None, option("Write to a .parquet, .csv or .jsonl file.", "--out", metavar="FILE")] = None,
     csv: Annotated[bool, option("Print CSV.", "--csv")] = False,
     json: AsJson = False,
@@ -74,7 +74,7 @@ def query(
         brief = not (json or csv or out)
         answer = by_filters(log, _filters(log, filters), brief=brief, reveal=reveal)
     with answer as found:
-        _print(found, most, out, csv=csv, json=json)
+        _print(found, limit, out, csv=csv, json=json)
 
 
 def _filters(log: JournalLog, given: dict[str, str | None]) -> Filters:
@@ -91,7 +91,7 @@ def _filters(log: JournalLog, given: dict[str, str | None]) -> Filters:
     )
 
 
-def _print(found: Answer, most: int, out: Path | None, *, csv: bool, json: bool) -> None:
+def _print(found: Answer, limit: int, out: Path | None, *, csv: bool, json: bool) -> None:
     if out is not None:
         rows = found.write(out)
         if json:
@@ -105,21 +105,21 @@ def _print(found: Answer, most: int, out: Path | None, *, csv: bool, json: bool)
     elif json:
         sys.stdout.writelines(json_.dumps(row) + "\n" for row in found.rows())
     else:
-        _table(found, most)
+        _table(found, limit)
 
 
-def _table(found: Answer, most: int) -> None:
+def _table(found: Answer, limit: int) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    rows = list(found.rows(most + 1))
+    rows = list(found.rows(limit + 1))
     table = Table(*found.columns, box=None, pad_edge=False, header_style="dim")
-    for row in rows[:most]:
+    for row in rows[:limit]:
         table.add_row(*(Text(_cell(value)) for value in row.values()))
     out = console()
     out.print(table)
-    if len(rows) > most:
-        out.print(f"first {most:,} rows; use --most, --json or --out FILE for more", style="dim", markup=False)
+    if len(rows) > limit:
+        out.print(f"first {limit:,} rows; use --limit, --json or --out FILE for more", style="dim", markup=False)
     elif not rows:
         out.print("no rows", style="dim")
 

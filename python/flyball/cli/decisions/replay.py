@@ -35,7 +35,7 @@ def replay(
         list[str] | None, option("Replace a field or feature (what-if).", "--set", metavar="NAME=VALUE")
     ] = None,
     candidate: Annotated[Path | None, option("Replay with this decision instead.", metavar="FILE")] = None,
-    by: Annotated[str | None, option("Group flips by these fields.", metavar="A,B")] = None,
+    group_by: Annotated[str | None, option("Group flips by these fields.", metavar="A,B")] = None,
     bad: Annotated[
         list[str] | None, option("A true outcome that should have been stopped; may be repeated.", metavar="TRUTH")
     ] = None,
@@ -43,7 +43,7 @@ def replay(
         str | None, option("Outcomes that stop; by default the policy's adverse ones.", metavar="A,B")
     ] = None,
     html: Annotated[Path | None, option("Write the report as HTML.", metavar="FILE")] = None,
-    models: Annotated[Path | None, option("Folder of model files, by digest.", metavar="FOLDER")] = None,
+    models: Annotated[Path | None, option("Folder of model files, by digest.", metavar="DIR")] = None,
     tolerance: Annotated[float, option("Relative tolerance of scores.", min=0.0, max=1.0)] = 1e-6,
     journal: Folder = FOLDER,
     kek: Kek = None,
@@ -59,8 +59,8 @@ def replay(
 
     if settings and (candidate is not None or decision_id is None):
         raise UsageError("--set needs one decision", next_step="flyball decisions replay ID --set NAME=VALUE")
-    if candidate is None and (by or bad or stopped or html):
-        raise UsageError("--by, --bad, --stopped and --html need --candidate", next_step="--candidate FILE.yaml")
+    if candidate is None and (group_by or bad or stopped or html):
+        raise UsageError("--group-by, --bad, --stopped and --html need --candidate", next_step="--candidate FILE.yaml")
     log = open_log(journal, kek, reveal=True)
     selection = Selection(
         decision_id,
@@ -74,7 +74,7 @@ def replay(
         _what_if(log, selection, settings, models, tolerance, json)
     elif candidate is not None:
         stopping = {"bad": bad or (), "stopped": _names(stopped)}
-        _candidate(log, selection, candidate, _names(by), stopping, html, json)
+        _candidate(log, selection, candidate, _names(group_by), stopping, html, json)
     else:
         _same(log, selection, models, tolerance, json)
 

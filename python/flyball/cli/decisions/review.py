@@ -35,8 +35,8 @@ review = typer.Typer(
 )
 
 _PLAIN = "Stored as plain text that is never erased: no personal data."
-By = Annotated[str, option(f"Who decides. {_PLAIN}", "--by", metavar="NAME")]
-Why = Annotated[str, option(f"The reason. {_PLAIN}", "--why", metavar="TEXT")]
+By = Annotated[str, option(f"Who decides. {_PLAIN}", "--by", metavar="NAME", envvar="FLYBALL_ACTOR")]
+Why = Annotated[str, option(f"The reason. {_PLAIN}", "--reason", metavar="TEXT")]
 Instead = Annotated[str, option("The new outcome.", "--outcome", metavar="NAME")]
 DecisionId = Annotated[str, argument("The decision's id.", metavar="ID")]
 
@@ -47,7 +47,7 @@ def waiting(
     outcome: Annotated[str, option("The outcome that needs review.", metavar="NAME")] = "review",
     decision: Annotated[str | None, option("Only this decision.", metavar="NAME")] = None,
     since: Annotated[str | None, option("Since then: 2h, 1d, or a time.", metavar="TIME")] = None,
-    most: Annotated[int, option("Maximum number to list.", min=1, max=100_000)] = 50,
+    limit: Annotated[int, option("Maximum number to list.", "--limit", "-n", min=1, max=100_000)] = 50,
     journal: Folder = FOLDER,
     json: AsJson = False,
 ) -> None:
@@ -59,7 +59,7 @@ def waiting(
 
     since_ns = None if since is None else instant(since)
     log = open_log(journal)
-    found, count = waiting_now(log, outcome, decision=decision, since_ns=since_ns, most=most)
+    found, count = waiting_now(log, outcome, decision=decision, since_ns=since_ns, most=limit)
     if printed_as_json({"waiting": count, "decisions": [_document(record) for record in found]}, json):
         return
     out = console()
@@ -69,7 +69,7 @@ def waiting(
     out.print(f"{count:,} waiting{left_off}", style="bold", markup=False)
     if found:
         instead = _instead(log, found[0])
-        example = f"flyball decisions review settle {found[0]['id']} --outcome {instead} --by NAME --why TEXT"
+        example = f"flyball decisions review settle {found[0]['id']} --outcome {instead} --by NAME --reason TEXT"
         out.print(f"Settle:  {example}", style="dim", markup=False)
 
 

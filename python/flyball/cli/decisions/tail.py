@@ -20,7 +20,7 @@ def tail(
         list[str] | None, option("decision, failed, outcome, override, gap, …; may be repeated.", metavar="KIND")
     ] = None,
     last: Annotated[int, option("Start with this many past records.", "--last", "-n", min=0, max=10_000)] = 10,
-    most: Annotated[int | None, option("End after this many; by default on Ctrl-C.", min=1)] = None,
+    limit: Annotated[int | None, option("End after this many; by default on Ctrl-C.", min=1)] = None,
     journal: Folder = FOLDER,
     json: AsJson = False,
 ) -> None:
@@ -39,7 +39,7 @@ def tail(
     from flyball.decision_log.read.tail import follow
 
     out = console()
-    for record in islice(follow(open_log(journal), kinds=kind, decision=decision, last=last), most):
+    for record in islice(follow(open_log(journal), kinds=kind, decision=decision, last=last), limit):
         if json:
             sys.stdout.write(json_.dumps(record) + "\n")
             sys.stdout.flush()

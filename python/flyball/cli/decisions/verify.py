@@ -26,7 +26,7 @@ def verify(
     checkpoint: Annotated[
         Path | None, option("A checkpoint stored elsewhere; the log must still contain what it signs.", metavar="FILE")
     ] = None,
-    key: Annotated[str | None, option("The public key to trust; by default the journal's.", metavar="HEX")] = None,
+    public_key: Annotated[str | None, option("The public key to trust; by default the journal's.", metavar="HEX")] = None,
     without_keys: Annotated[bool, option("The folder is a copy without the subjects' keys.", "--without-keys")] = False,
     journal: Folder = FOLDER,
     json: AsJson = False,
@@ -45,7 +45,7 @@ def verify(
         _one(log, decision_id, json)
         return
     note = None if checkpoint is None else _note(checkpoint)
-    verified = _all(log, segment, note, key, without_keys)
+    verified = _all(log, segment, note, public_key, without_keys)
     if segment is not None and not verified.segments and not verified.findings:
         raise NotFoundError(f"the journal in {journal} has no segment {segment}", code="record_not_found")
     _report(verified, json, segment)

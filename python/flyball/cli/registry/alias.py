@@ -6,7 +6,7 @@ from typing import Annotated
 
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import printed_as_json
-from flyball.cli.registry.options import WHERE, As, Name, Reason, Where, actor, number_of, opened
+from flyball.cli.registry.options import WHERE, By, Name, Reason, Where, actor, number_of, opened
 from flyball.cli.registry.text import next_step, say
 from flyball.errors import UsageError
 
@@ -17,7 +17,7 @@ def alias(
     version: Annotated[str | None, argument("The version it points to: 7 or v7.", metavar="[VERSION]")] = None,
     remove: Annotated[bool, option("Remove the alias.", "--remove")] = False,
     reason: Reason = "",
-    by: As = None,
+    by: By = None,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:

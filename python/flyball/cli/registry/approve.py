@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flyball.cli.option import AsJson
 from flyball.cli.output import printed_as_json
-from flyball.cli.registry.options import WHERE, As, Key, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
+from flyball.cli.registry.options import WHERE, By, Key, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
 from flyball.cli.registry.text import approvals, next_step, say, waits_for
 from flyball.cli.registry.wait import act_is_done
 
@@ -14,7 +14,7 @@ def approve(
     key: Key,
     version: MaybeVersion = None,
     reason: Reason = "",
-    by: As = None,
+    by: By = None,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
@@ -46,7 +46,7 @@ def reject(
     name: Ref,
     reason: Reason,
     version: MaybeVersion = None,
-    by: As = None,
+    by: By = None,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:

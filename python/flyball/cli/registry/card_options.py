@@ -6,10 +6,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+from flyball.cli.flag_faults import FlagFault, refused
 from flyball.cli.option import option
 from flyball.errors import InvalidInputError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pydantic import BaseModel
 
     from flyball.registry.packages.meta import Card, LatencyContract, Lineage
@@ -37,8 +40,8 @@ MORE_CARD_OPTIONS: dict[str, Any] = {
 }
 LINEAGE_OPTIONS: dict[str, Any] = {
     "metric": _option(_LINEAGE, "NAME=NUMBER", "A metric, such as auc=0.91; may be repeated.", list[str]),
-    "data": _option(_LINEAGE, "TEXT", "Digest of the training data."),
-    "code": _option(_LINEAGE, "TEXT", "Commit of the training code."),
+    "data_digest": _option(_LINEAGE, "TEXT", "Digest of the training data."),
+    "code_commit": _option(_LINEAGE, "TEXT", "Commit of the training code."),
     "parameter": _option(_LINEAGE, "NAME=VALUE", "A training parameter; may be repeated.", list[str]),
     "notes": _option(_LINEAGE, "TEXT", "Free-text notes."),
 }
@@ -50,7 +53,7 @@ def card_of(file: Path | None, flags: dict[str, Any]) -> Card:
 
     written = {} if file is None else _read(file)
     given = {key: value for key in CARD_OPTIONS | MORE_CARD_OPTIONS if (value := flags.get(key)) is not None}
-    return _checked(Card, {**written, **given}, "the card")
+    return _checked(Card, {**written, **given}, "the card", {key: f"--{key}" for key in given})
 
 
 def contract_of(file: Path | None) -> LatencyContract | None:
@@ -65,7 +68,8 @@ def lineage_of(data: str | None, code: str | None, parameters: list[str] | None)
     from flyball.registry.packages.meta import Lineage
 
     pairs = {name: _plain(value) for name, value in map(_pair, parameters or [])}
-    return _checked(Lineage, {"data": data, "code": code, "parameters": pairs}, "the lineage")
+    flags = {"data": "--data-digest", "code": "--code-commit", "parameters": "--parameter"}
+    return _checked(Lineage, {"data": data, "code": code, "parameters": pairs}, "the lineage", flags)
 
 
 def metrics_of(given: list[str] | None) -> dict[str, float | int | str]:
@@ -91,7 +95,8 @@ def _read(file: Path) -> dict[str, Any]:
     return {str(key): value.isoformat() if hasattr(value, "isoformat") else value for key, value in document.items()}
 
 
-def _checked(model: type[_Model], document: dict[str, Any], what: str) -> _Model:
+def _checked(model: type[_Model], document: dict[str, Any], what: str, flags: Mapping[str, str] | None = None) -> _Model:
+    """Validate the document; `flags` are the keys that were given as flags."""
     from pydantic import ValidationError
 
     from flyball.documents.faults import faults_of
@@ -100,7 +105,12 @@ def _checked(model: type[_Model], document: dict[str, Any], what: str) -> _Model
         return model.model_validate(document)
     except ValidationError as error:
         found = faults_of(error, model)
-        raise UsageError(f"{what} is not valid", faults=found, next_step="flyball register --help") from error
+        step = "see the usage:  flyball register --help"
+        flagged = [(flags or {}).get(fault.path.partition(".")[0], "").replace("_", "-") for fault in found]
+        if all(flagged):
+            faults = [FlagFault(flag, one.found, one.allowed) for flag, one in zip(flagged, found, strict=True)]
+            raise refused(faults, step) from error
+        raise UsageError(f"{what} is not valid", faults=found, next_step=step) from error
 
 
 def _pair(text: str) -> tuple[str, str]:

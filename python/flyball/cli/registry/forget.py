@@ -6,14 +6,14 @@ from typing import Annotated
 
 from flyball.cli.option import AsJson, argument
 from flyball.cli.output import printed_as_json
-from flyball.cli.registry.options import WHERE, As, Reason, Where, actor, opened
+from flyball.cli.registry.options import WHERE, By, Reason, Where, actor, opened
 from flyball.cli.registry.text import next_step, say
 
 
 def forget(
     node: Annotated[str, argument("The server's name in flyball status.", metavar="SERVER")],
     reason: Reason = "",
-    by: As = None,
+    by: By = None,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:

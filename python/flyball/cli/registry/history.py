@@ -17,7 +17,7 @@ from flyball.errors import UsageError
 def history(
     name: Annotated[str | None, argument("Only this name; by default all.", metavar="[NAME]")] = None,
     after: Annotated[int, option("Only events after this one: the next page.", "--after", min=0, metavar="N")] = 0,
-    most: Annotated[int, option("Maximum number of events.", "--most", "-n", min=1, max=1000)] = 1000,
+    limit: Annotated[int, option("Maximum number of events.", "--limit", "-n", min=1, max=1000)] = 1000,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
@@ -28,7 +28,7 @@ def history(
         flyball registry history fraud
     """
     with opened(registry) as found:
-        shown = found.history(name, after=after, limit=most)
+        shown = found.history(name, after=after, limit=limit)
     if json:
         sys.stdout.writelines(json_.dumps(one.model_dump(mode="json")) + "\n" for one in shown)
         return
@@ -36,7 +36,7 @@ def history(
         say("no events" + (f" after {after}" if after else ""))
         return
     console().print(events(shown, names=name is None))
-    if len(shown) == most:
+    if len(shown) == limit:
         next_step(f"flyball registry history {f'{name} ' if name else ''}--after {shown[-1].sequence}", word="More")
     else:
         next_step("flyball registry at TIME", "(what served then)")

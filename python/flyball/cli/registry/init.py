@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from flyball.cli.flag_faults import FlagFault, refused
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import printed_as_json
 from flyball.cli.registry.options import registry_extra
 from flyball.cli.registry.text import next_step, say
-from flyball.errors import UsageError
 
 if TYPE_CHECKING:
     from flyball.registry.home import RegistrySettings
@@ -68,14 +68,13 @@ def _settings(chosen: dict[str, Any]) -> RegistrySettings:
     from pydantic import ValidationError
 
     from flyball.documents.faults import faults_of
-    from flyball.errors import Fault
     from flyball.registry.home import RegistrySettings
 
     try:
         return RegistrySettings.model_validate(chosen)
     except ValidationError as error:
-        faults = [Fault(_flag(fault.path), fault.found, fault.allowed) for fault in faults_of(error, RegistrySettings)]
-        raise UsageError("invalid flags", faults=faults, next_step="flyball registry init --help") from error
+        faults = [FlagFault(_flag(fault.path), fault.found, fault.allowed) for fault in faults_of(error, RegistrySettings)]
+        raise refused(faults, "see the usage:  flyball registry init --help") from error
 
 
 def _flag(path: str) -> str:

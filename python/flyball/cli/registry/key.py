@@ -12,7 +12,7 @@ import typer
 
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import console, printed_as_json
-from flyball.cli.registry.options import WHERE, As, Home, Reason, actor, home
+from flyball.cli.registry.options import WHERE, By, Home, Reason, actor, home
 from flyball.cli.registry.text import moment, next_step, row, say, table
 
 key = typer.Typer(
@@ -32,7 +32,7 @@ def add(
     name: _Name,
     role: Annotated[list[str], option("reader, deployer, approver or auditor; may be repeated.", "--role", metavar="ROLE")],
     reason: Reason = "",
-    by: As = None,
+    by: By = None,
     registry: Home = WHERE,
     json: AsJson = False,
 ) -> None:
@@ -67,7 +67,7 @@ def show(registry: Home = WHERE, json: AsJson = False) -> None:
 
 
 @key.command()
-def remove(name: _Name, reason: Reason = "", by: As = None, registry: Home = WHERE, json: AsJson = False) -> None:
+def remove(name: _Name, reason: Reason = "", by: By = None, registry: Home = WHERE, json: AsJson = False) -> None:
     """Revoke a key; the next request with it is refused."""
     with home(registry) as found:
         found.remove_key(name, actor=actor(by), reason=reason)

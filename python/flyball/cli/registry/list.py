@@ -19,27 +19,27 @@ def listing(
     name: Annotated[str | None, argument("List the versions of this name.", metavar="[NAME]")] = None,
     after: Annotated[str | None, option("Only names after this one: the next page.", "--after", metavar="NAME")] = None,
     before: _Before = None,
-    most: Annotated[int, option("Maximum number to list.", "--most", "-n", min=1, max=1000)] = 100,
+    limit: Annotated[int, option("Maximum number to list.", "--limit", "-n", min=1, max=1000)] = 100,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
     """List all names with their newest version and placements, or all versions of one name."""
     with opened(registry) as found:
         if name is None:
-            names = found.names(after=after, limit=most)
+            names = found.names(after=after, limit=limit)
             shown = [one.model_dump(mode="json") for one in names]
         else:
-            versions = found.versions(name, before=before, limit=most)
+            versions = found.versions(name, before=before, limit=limit)
             shown = [one.model_dump(mode="json") for one in versions]
     if json:
         print_json(shown)
     elif name is None:
-        _names(names, most)
+        _names(names, limit)
     else:
-        _versions(versions, most)
+        _versions(versions, limit)
 
 
-def _names(names: list[NameView], most: int) -> None:
+def _names(names: list[NameView], limit: int) -> None:
     if not names:
         say("nothing is registered")
         next_step("flyball register NAME MODEL.onnx")
@@ -49,13 +49,13 @@ def _names(names: list[NameView], most: int) -> None:
         placed = ", ".join(f"{environment} {number}" for environment, number in one.placed.items())
         row(found, one.name, one.newest, state(one.state), moment(one.changed_at), placed)
     console().print(found)
-    if len(names) == most:
+    if len(names) == limit:
         next_step(f"flyball registry list --after {names[-1].name}", word="More")
     else:
         next_step(f"flyball registry list {names[0].name}")
 
 
-def _versions(versions: list[VersionView], most: int) -> None:
+def _versions(versions: list[VersionView], limit: int) -> None:
     if not versions:
         say("no versions before that")
         return
@@ -68,7 +68,7 @@ def _versions(versions: list[VersionView], most: int) -> None:
         )  # fmt: skip
     console().print(found)
     last = versions[-1]
-    if len(versions) == most:
+    if len(versions) == limit:
         next_step(f"flyball registry list {last.name} --before {last.number}", word="More")
     else:
         next_step(f"flyball registry show {versions[0].name}@{versions[0].number}")

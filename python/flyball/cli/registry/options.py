@@ -35,11 +35,11 @@ Where = Annotated[
 Home = Annotated[
     str, option("The registry's directory on this machine.", "--registry", metavar="HOME", envvar="FLYBALL_REGISTRY")
 ]
-As = Annotated[
+By = Annotated[
     str | None,
     option(
         "Actor for the history, marked as not authenticated; by default you. Over HTTP, the API key's owner.",
-        "--as",
+        "--by",
         metavar="NAME",
         envvar="FLYBALL_ACTOR",
     ),
@@ -58,7 +58,8 @@ def ref_of(name: str, version: str | None) -> str:
         raise UsageError(f"two versions given: {name} and {version}", next_step=f"give one:  {name}")
     wanted = wanted if at else (version or "")
     if not base or not wanted:
-        raise UsageError(f"no version of {base or 'NAME'} given", next_step=f"give one:  {base or 'NAME'}@7")
+        step = f"give one, such as  {base or 'NAME'}@1;  list them:  flyball registry list {base or 'NAME'}"
+        raise UsageError(f"no version of {base or 'NAME'} given", next_step=step)
     number = _VERSION.match(wanted)
     return f"{base}@{number[1] if number else wanted}"
 

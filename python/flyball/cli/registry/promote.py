@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from flyball.cli.option import AsJson, option
 from flyball.cli.output import console, printed_as_json
-from flyball.cli.registry.options import WHERE, As, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
+from flyball.cli.registry.options import WHERE, By, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
 from flyball.cli.registry.text import gates, moment, next_step, say
 from flyball.cli.registry.wait import Wait, live_servers, report, reports_of
 from flyball.errors import UsageError
@@ -20,7 +20,9 @@ _Shadow = Annotated[bool, option("As a shadow: gets a copy of each request, its 
 
 def promote(
     name: Ref,
-    to: Annotated[str, option("The environment: dev, staging, production …", "--to", metavar="ENVIRONMENT")],
+    environment: Annotated[
+        str, option("The environment: dev, staging, production …", "--environment", "-e", metavar="NAME")
+    ],
     version: MaybeVersion = None,
     share: _Share = None,
     shadow: _Shadow = False,
@@ -29,7 +31,7 @@ def promote(
     ] = False,
     wait: Wait = 10,
     reason: Reason = "",
-    by: As = None,
+    by: By = None,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
@@ -38,9 +40,9 @@ def promote(
     Gates run first: signatures and approvals, loading and probing, the latency contract, validation. Their results are
     stored with the event. Versions pass the environments in order.
 
-        flyball promote fraud@7 --to staging
+        flyball promote fraud@7 --environment staging
 
-        flyball promote fraud@8 --to production --share 0.05
+        flyball promote fraud@8 --environment production --share 0.05
     """
     from flyball.registry.acts.interface import Candidate
 
@@ -49,25 +51,29 @@ def promote(
     candidate = Candidate(share or 0.0, shadow) if share is not None or shadow else None
     ref = ref_of(name, version)
     if break_glass:
-        console(stderr=True).print(f"BREAK GLASS: {ref} to {to} without gates: {reason}", style="bold red", markup=False)
+        console(stderr=True).print(
+            f"BREAK GLASS: {ref} to {environment} without gates: {reason}", style="bold red", markup=False
+        )
     with opened(registry) as found:
-        servers = live_servers(found.status(), to) if wait else set()
-        receipt = found.promote(ref, to, actor=actor(by), reason=reason, candidate=candidate, break_glass=break_glass)
-        reports = reports_of(found, receipt, to, servers, wait)
+        servers = live_servers(found.status(), environment) if wait else set()
+        receipt = found.promote(
+            ref, environment, actor=actor(by), reason=reason, candidate=candidate, break_glass=break_glass
+        )
+        reports = reports_of(found, receipt, environment, servers, wait)
     if printed_as_json({**receipt.model_dump(mode="json"), "servers": reports}, json):
         return
-    _print(receipt, to, share, shadow)
-    report(receipt, reports, servers, to)
+    _print(receipt, environment, share, shadow)
+    report(receipt, reports, servers, environment)
     name = receipt.event.name
     next_step(f"flyball status {name}", "(what servers report)")
     if receipt.previous is not None or candidate is not None:
-        say(f"Undo:  flyball rollback {name} --environment {to}", style="dim")
+        say(f"Undo:  flyball rollback {name} --environment {environment}", style="dim")
 
 
-def _print(receipt: ReceiptView, to: str, share: float | None, shadow: bool) -> None:
+def _print(receipt: ReceiptView, environment: str, share: float | None, shadow: bool) -> None:
     placed = f"{receipt.event.name}@{receipt.version}"
     how = f" with {share:.0%} of the requests" if share is not None else " as a shadow" if shadow else ""
-    say(f"{placed} → {to}{how}   {moment(receipt.event.at)}")
+    say(f"{placed} → {environment}{how}   {moment(receipt.event.at)}")
     gates(receipt.gates)
     if receipt.previous is not None:
         say(f"previous: {receipt.previous}")

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from flyball.cli.model_files import models_read
 from flyball.cli.option import AsJson, argument, option, with_options
 from flyball.cli.output import printed_as_json
 from flyball.cli.registry.card_options import (
@@ -18,7 +19,7 @@ from flyball.cli.registry.card_options import (
     lineage_of,
     metrics_of,
 )
-from flyball.cli.registry.options import WHERE, As, Reason, Where, actor, opened
+from flyball.cli.registry.options import WHERE, By, Reason, Where, actor, opened
 from flyball.cli.registry.text import next_step, say, short, size, waits_for
 from flyball.cli.registry.wait import act_is_done
 
@@ -46,7 +47,7 @@ def register(
     certificate: Annotated[Path | None, option("Equivalence certificate; checked at promotion.", metavar="FILE")] = None,
     card: CardFile = None,
     reason: Reason = "",
-    author: As = None,
+    by: By = None,
     registry: Where = WHERE,
     json: AsJson = False,
     **flags: Any,
@@ -62,7 +63,7 @@ def register(
     """
     from flyball.registry.packages.pack import Contents, pack
 
-    acting = actor(author)
+    acting = actor(by)
     whole = source is not None and source.is_dir()
     contents = Contents(
         name=name,
@@ -74,13 +75,14 @@ def register(
         profile=profile,
         card=card_of(card, flags),
         metrics=metrics_of(flags["metric"]),
-        lineage=lineage_of(flags["data"], flags["code"], flags["parameter"]),
+        lineage=lineage_of(flags["data_digest"], flags["code_commit"], flags["parameter"]),
         contract=contract_of(contract),
         certificate=certificate,
         notes=flags["notes"] or "",
     )
     with opened(registry) as found, tempfile.TemporaryDirectory(prefix="flyball-package-") as made:
-        pack(contents, Path(made, "package"), _resolve(found, Path(made)))
+        with models_read([] if source is None else [str(source)], f"register {name}"):
+            pack(contents, Path(made, "package"), _resolve(found, Path(made)))
         receipt = found.register(Path(made, "package"), name, actor=acting, reason=reason)
         with act_is_done(receipt):
             shown = found.show(f"{name}@{receipt.version}")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from flyball.cli.option import AsJson, option
 from flyball.cli.output import printed_as_json
-from flyball.cli.registry.options import WHERE, As, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
+from flyball.cli.registry.options import WHERE, By, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
 from flyball.cli.registry.text import next_step, say
 
 
@@ -15,7 +15,7 @@ def revoke(
     reason: Reason,
     version: MaybeVersion = None,
     stop: Annotated[bool, option("Even if it is placed: the name stops serving there.", "--stop")] = False,
-    by: As = None,
+    by: By = None,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
@@ -32,14 +32,14 @@ def revoke(
         return
     whole = f"{receipt.event.name}@{receipt.version}"
     say(f"{whole}   revoked: {reason}")
-    next_step(f"flyball trust revoke {whole} --why TEXT", "(for servers that cannot reach the registry)")
+    next_step(f"flyball trust revoke {whole} --reason TEXT", "(for servers that cannot reach the registry)")
 
 
 def retire(
     name: Ref,
     version: MaybeVersion = None,
     reason: Reason = "",
-    by: As = None,
+    by: By = None,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:

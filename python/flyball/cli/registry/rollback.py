@@ -6,20 +6,21 @@ from typing import Annotated
 
 from flyball.cli.option import AsJson, option
 from flyball.cli.output import printed_as_json
-from flyball.cli.registry.options import WHERE, As, Name, Reason, Where, actor, number_of, opened
+from flyball.cli.registry.options import WHERE, By, Name, Reason, Where, actor, number_of, opened
 from flyball.cli.registry.text import moment, next_step, say
 from flyball.cli.registry.wait import Wait, live_servers, report, reports_of
+from flyball.errors import UsageError
 
 
 def rollback(
     name: Name,
     environment: Annotated[str, option("The environment.", "--environment", "-e", metavar="NAME")] = "production",
-    to: Annotated[
-        str | None, option("The version to go back to; by default the previous one.", "--to", metavar="VERSION")
+    version: Annotated[
+        str | None, option("The version to go back to; by default the previous one.", metavar="VERSION")
     ] = None,
     wait: Wait = 10,
     reason: Reason = "",
-    by: As = None,
+    by: By = None,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
@@ -30,7 +31,12 @@ def rollback(
 
         flyball rollback fraud
     """
-    target = None if to is None else number_of(to)
+    if "@" in name:
+        base, _, at = name.partition("@")
+        raise UsageError(
+            f"rollback takes a name, not a version: {name}", next_step=f"flyball rollback {base} --version {at}"
+        )
+    target = None if version is None else number_of(version)
     with opened(registry) as found:
         servers = live_servers(found.status(), environment) if wait else set()
         receipt = found.rollback(name, environment, actor=actor(by), reason=reason, to=target)

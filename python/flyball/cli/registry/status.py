@@ -30,6 +30,8 @@ def status(
     """
     with opened(registry) as found:
         shown = found.status(name)
+        if name is not None and not shown.placements and not shown.waiting:
+            found.versions(name, limit=1)  # raises for an unknown name
     if printed_as_json(shown, json):
         return
     _print(shown, name)

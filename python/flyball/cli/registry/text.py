@@ -96,7 +96,7 @@ def waits_for(version: VersionView, environments: Sequence[str] = ()) -> tuple[s
     if environments and reached == len(environments) - 1:  # earlier environments it has left are not a next step
         return f"flyball status {version.name}", f"(it is placed in {environments[-1]})"
     further = environments[reached + 1] if environments else "ENVIRONMENT"
-    return f"flyball promote {ref} --to {further}", "(it has all approvals)"
+    return f"flyball promote {ref} --environment {further}", "(it has all approvals)"
 
 
 def placements(found: Sequence[PlacementView]) -> Table:

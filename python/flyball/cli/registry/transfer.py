@@ -7,7 +7,7 @@ from typing import Annotated
 
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import counted, printed_as_json
-from flyball.cli.registry.options import WHERE, As, Key, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
+from flyball.cli.registry.options import WHERE, By, Key, MaybeVersion, Reason, Ref, Where, actor, opened, ref_of
 from flyball.cli.registry.text import next_step, say, short, size, waits_for
 
 
@@ -41,7 +41,7 @@ def export(
 def import_(
     file: Annotated[Path, argument("A file written by export.", metavar="FILE")],
     reason: Reason = "",
-    by: As = None,
+    by: By = None,
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:

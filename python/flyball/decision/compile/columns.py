@@ -63,7 +63,7 @@ def _whole(
         return {**step, **found}
     if op in ("one_hot", "ordinal"):
         return {**step, "values": [_categories(index, op, name, categories, files) for name in of]}
-    advice = f"{' and '.join(needed)}, or a fitted file with them:  flyball fit FILE --data rows.parquet"
+    advice = f"{' and '.join(needed)}, or a fitted file with them:  flyball fit SPEC --data rows.parquet"
     if fitted:
         advice += "  (the fitted file belongs to other transforms)"
     files.wrong(("transforms", index, op), ", ".join(of), advice)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from flyball.decision.fit.fitted import Fitted, read_fitted
 from flyball.decision.spec.faults import Origin, fault_at
-from flyball.errors import FlyballError, LineFault
+from flyball.documents.near_files import no_such_file
+from flyball.errors import FlyballError, LineFault, plain_cause
 from flyball.native.model_documents import ModelFiles
 from flyball.native.models import model_files
 
@@ -32,9 +33,9 @@ class Files:
         self.origin = origin
         self.faults: list[LineFault] = []
 
-    def wrong(self, place: Place, found: object, allowed: str) -> None:
-        """Add a fault."""
-        self.faults.append(fault_at(self.origin, place, found, allowed))
+    def wrong(self, place: Place, found: object, allowed: str, text: str | None = None) -> None:
+        """Add a fault; `text` replaces its words."""
+        self.faults.append(fault_at(self.origin, place, found, allowed, text))
 
     def at(self, path: str) -> Path:
         """The absolute path of a decision's path."""
@@ -71,8 +72,11 @@ class Files:
             return read_fitted(self.at(path))
         except FlyballError as error:
             self.wrong(place, path, error.message)
+        except FileNotFoundError:
+            made = f"flyball fit {self.origin.path or 'SPEC'} --data ROWS"
+            self.wrong(place, path, "a file that flyball fit wrote", f"there is no {path}; make it:  {made}")
         except OSError as error:
-            self.wrong(place, path, f"a file that can be read: {error.strerror}")
+            self._unreadable(place, path, error)
         return None
 
     def model(self, place: Place, path: str, digest: str | None) -> ModelFiles | None:
@@ -80,7 +84,10 @@ class Files:
         try:
             files = model_files(self.at(path))
         except FlyballError as error:
-            self.wrong((*place, "path"), path, f"an ONNX file that can be read: {error.message}")
+            if not self.at(path).exists():
+                self._unreadable((*place, "path"), path, FileNotFoundError())
+            else:
+                self.wrong((*place, "path"), path, f"an ONNX file that can be read: {error.message}")
             return None
         if digest is not None and files.digest != digest:
             self.wrong((*place, "digest"), digest, f"the file's own digest, {files.digest}; is it another version?")
@@ -92,7 +99,7 @@ class Files:
             with self.at(path).open("rb") as file:
                 found = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
         except OSError as error:
-            self.wrong(place, path, f"a file that can be read: {error.strerror}")
+            self._unreadable(place, path, error)
             return None
         if digest is not None and found != digest:
             self.wrong((*place, "digest"), digest, f"the file's own digest, {found}; is it another version?")
@@ -107,9 +114,13 @@ class Files:
                 return None
             return raw.decode("utf-8-sig")
         except OSError as error:
-            self.wrong(place, path, f"a file that can be read: {error.strerror}")
+            self._unreadable(place, path, error)
         except UnicodeDecodeError as error:
             self.wrong(place, path, f"text in UTF-8: {error.reason} at byte {error.start}")
         except ValueError:
             self.wrong(place, path, "the path of a file")
         return None
+
+    def _unreadable(self, place: Place, path: str, error: OSError) -> None:
+        why = no_such_file(self.base / path) if isinstance(error, FileNotFoundError) else plain_cause(error)
+        self.wrong(place, path, "a file that can be read", f"cannot read {path}: {why}")

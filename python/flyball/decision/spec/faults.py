@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from flyball.documents.yaml_lines import Marked, Place
 
 _FOUND_CHARACTERS_MAX = 60
+_CLOSE = 0.5
 _PARTS = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 _PAGE = "see docs/reference/decision-spec.md for every key"
 
@@ -85,11 +86,27 @@ def fault_at(origin: Origin, place: Place, found: object, allowed: str, text: st
 
 def shape_faults(origin: Origin, error: ValidationError, root: type[BaseModel]) -> list[LineFault]:
     """Convert pydantic's errors."""
-    return [_shape_fault(origin, dict(item), root) for item in error.errors(include_url=False, include_context=True)]
+    items = [dict(item) for item in error.errors(include_url=False, include_context=True)]
+    meant = {(*_place(item)[:-1], *_meant(item, root)) for item in items if item["type"] == "extra_forbidden"}
+    # A misspelled key is one mistake: the right one is not also reported as missing.
+    return [_shape_fault(origin, item, root) for item in items if item["type"] != "missing" or _place(item) not in meant]
+
+
+def _place(item: dict[str, Any]) -> Place:
+    return tuple(part for part in item["loc"] if part != "[key]")
+
+
+def _meant(item: dict[str, Any], root: type[BaseModel]) -> list[str]:
+    """The known key that an unknown one was probably meant to be."""
+    place = _place(item)
+    return difflib.get_close_matches(str(place[-1]), _keys(_model_at(root, place[:-1])), n=1, cutoff=_CLOSE)
 
 
 def _shape_fault(origin: Origin, item: dict[str, Any], root: type[BaseModel]) -> LineFault:
-    kind, place = item["type"], tuple(part for part in item["loc"] if part != "[key]")
+    kind, place = item["type"], _place(item)
+    if kind == "says":
+        place = (*place, item["ctx"]["key"]) if "key" in item["ctx"] else place
+        return fault_at(origin, place, item["input"], item["ctx"]["text"], item["ctx"]["text"])
     if kind == "extra_forbidden":
         known = _keys(_model_at(root, place[:-1]))
         return fault_at(
@@ -153,7 +170,7 @@ def place_of(path: str) -> Place:
 
 def near(wrong: str, known: Sequence[str]) -> str:
     """A suggestion: the nearest known name, or all of them."""
-    close = difflib.get_close_matches(wrong, known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(wrong, known, n=1, cutoff=_CLOSE)
     return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}" if known else "none are defined"
 
 

@@ -5,14 +5,19 @@ Expressions are text here: only the data plane parses and checks them. Must not 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from itertools import combinations
+from math import inf
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field as Attr
-from pydantic import model_validator
+from pydantic import ValidatorFunctionWrapHandler, WrapValidator, model_validator
 
 from flyball.decision.spec.parts import Key, Number, Part, Path, Switch, from_text, optional
-from flyball.decision.spec.shorthand import BAND_ALLOWED, RANGE_ALLOWED, not_allowed, read_band, read_range
+from flyball.decision.spec.shorthand import BAND_ALLOWED, RANGE_ALLOWED, not_allowed, read_band, read_range, says
 from flyball.documents.faults import Allowed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 Outcome = Annotated[str, Attr(min_length=1, max_length=128), Allowed("an outcome, 1 to 128 characters")]
 Code = Annotated[str, Attr(min_length=1, max_length=64), Allowed("a code, 1 to 64 characters")]
@@ -80,7 +85,37 @@ class Band(Part):
         return self
 
 
-Bands = Annotated[dict[Key, Band], Attr(min_length=1, max_length=64)]
+def _apart(value: Any, handler: ValidatorFunctionWrapHandler) -> dict[str, Band]:
+    """Refuse bands that overlap, as they are written: the data plane would only name the scores."""
+    bands: dict[str, Band] = handler(value)
+    ends = {name: _ends(band, [one for one in bands.values() if one is not band]) for name, band in bands.items()}
+    for (one, (low, high)), (other, (from_, to)) in combinations(ends.items(), 2):
+        if max(low, from_) < min(high, to) and (low, high) != (from_, to):
+            raise says(f"'{one}' ({_written(bands[one])}) overlaps '{other}' ({_written(bands[other])})")
+    return bands
+
+
+def _ends(band: Band, others: Sequence[Band]) -> tuple[float, float]:
+    """The scores of a band: an end that is not written is where another band ends or begins."""
+    low, high = band.at_least, band.below
+    if low is None:
+        low = max((one.below for one in others if one.below is not None and one.below < (high or inf)), default=-inf)
+    if high is None:
+        high = min((one.at_least for one in others if one.at_least is not None and one.at_least > low), default=inf)
+    return low, high
+
+
+def _written(band: Band) -> str:
+    low, high = (None if end is None else _score(end) for end in (band.at_least, band.below))
+    return f"< {high}" if low is None else f">= {low}" if high is None else f"{low}..{high}"
+
+
+def _score(end: float) -> str:
+    """0.80 and 0.125: two digits, and more where there are more."""
+    return f"{end:.2f}" if round(end, 2) == end else f"{end:g}"
+
+
+Bands = Annotated[dict[Key, Band], Attr(min_length=1, max_length=64), WrapValidator(_apart)]
 
 
 class Segment(Part):
@@ -154,10 +189,11 @@ class Policy(Part):
     def _order_is_defined(self) -> Policy:
         """Bands in falling order are ambiguous: low scores may be the severe ones, or it may be a mistake."""
         if not self.bands and self.outcomes is None:
-            raise not_allowed("bands; or `outcomes:` from mild to severe, for a decision without a model")
+            raise says("is missing: each band's scores; or `outcomes:` from mild to severe, without a model", "bands")
         ends = [band.below if band.at_least is None else band.at_least for band in self.bands.values()]
         rising = [end for end in ends if end is not None]
         if self.outcomes is None and rising != sorted(rising):
             names = ", ".join(dict.fromkeys(band.outcome or name for name, band in self.bands.items()))
-            raise not_allowed(f"bands from low scores to high, or `outcomes:` with {names} from mild to severe")
+            words = f"are not written from low scores to high; sort them, or add  outcomes: [{names}]  from mild to severe"
+            raise says(words, "bands")
         return self

@@ -10,8 +10,9 @@ from pydantic import ValidationError
 from flyball.decision.spec.faults import DecisionRefusedError, Origin, fault_at, refusal, shape_faults
 from flyball.decision.spec.spec import Spec
 from flyball.documents.faults import path_of
+from flyball.documents.near_files import no_such_file
 from flyball.documents.yaml_lines import BrokenYamlError, Marked, read_marked
-from flyball.errors import LineFault
+from flyball.errors import LineFault, plain_cause
 
 _BYTES_MAX = 1024 * 1024
 
@@ -60,7 +61,13 @@ def _text(path: Path) -> str:
         return raw.decode().replace("\t", " ") if path.suffix == ".json" else raw.decode()
     except OSError as error:
         raise DecisionRefusedError(
-            f"cannot read {path}: {error.strerror}", next_step="give the decision's YAML file"
+            f"cannot read {path}: {no_such_file(path) if isinstance(error, FileNotFoundError) else plain_cause(error)}",
+            next_step="give the decision's YAML file",
         ) from error
     except UnicodeDecodeError as error:
-        raise DecisionRefusedError(f"{path} is not text in UTF-8: {error.reason} at byte {error.start}") from error
+        if path.suffix == ".onnx":
+            step = f"flyball serve {path}   or name it in a decision:  model: {{path: {path.name}}}"
+            raise DecisionRefusedError(f"{path} is a model, not a decision in YAML", next_step=step) from error
+        raise DecisionRefusedError(
+            f"{path} is not text in UTF-8: {error.reason} at byte {error.start}", next_step="give the decision's YAML file"
+        ) from error

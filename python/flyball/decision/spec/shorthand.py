@@ -43,6 +43,11 @@ def not_allowed(allowed: str) -> PydanticCustomError:
     return PydanticCustomError("not_allowed", "{allowed}", {"allowed": allowed})
 
 
+def says(text: str, key: str | None = None) -> PydanticCustomError:
+    """An error whose whole text is given; `key` is the key that it is about, inside the part that raises it."""
+    return PydanticCustomError("says", "{text}", {"text": text, **({"key": key} if key else {})})
+
+
 class _Figure(float):
     """A number written with its unit."""
 

@@ -228,7 +228,7 @@ class _FilesByDigest:
         if self._digest(path) == digest:
             return path
         if self._folder is None:
-            raise NotReplayableError(f"model {digest} is no longer at {path}; give --models FOLDER")
+            raise NotReplayableError(f"model {digest} is no longer at {path}; give --models DIR")
         if self._listed is None:
             self._listed = sorted(item for item in self._folder.rglob("*") if item.is_file())
         found = next((item for item in self._listed if self._digest(item) == digest), None)

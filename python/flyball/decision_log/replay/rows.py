@@ -62,7 +62,7 @@ def not_replayable(record: Json) -> NotReplayable | None:
     if record.get("masked"):
         return NotReplayable(f"masked: {', '.join(record['masked'])}")
     if record.get("personal") is not None:
-        return NotReplayable("its personal fields are encrypted; give --kek SOURCE")
+        return NotReplayable("its personal fields are encrypted; give --journal-kek SOURCE")
     if not isinstance(record.get("input"), dict):
         return NotReplayable("its input is not in the log")
     return None

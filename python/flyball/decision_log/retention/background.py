@@ -36,7 +36,7 @@ def lower_priority() -> None:
 
 def compact_command(journal: Path, keep: str | None) -> list[str]:
     """The child's command line. `--here` makes it do the work itself."""
-    command = [sys.executable, "-m", "flyball", "decisions", "compact", "--here", "--journal", str(journal)]
+    command = [sys.executable, "-m", "flyball", "decisions", "compact", "--here", "--journal-folder", str(journal)]
     return [*command, *(["--keep", keep] if keep else [])]
 
 

@@ -32,7 +32,8 @@ def subject_of(fields: Sequence[str]) -> str:
     """The subject's identifier: its key fields in the document's order, joined."""
     if not all(fields):
         raise UsageError(
-            "SUBJECT is empty; give the value of the key field", next_step="flyball decisions erase VALUE --by … --why …"
+            "SUBJECT is empty; give the value of the key field",
+            next_step="flyball decisions erase VALUE --by NAME --reason TEXT",
         )
     return SEPARATOR.join(fields)
 
@@ -59,7 +60,7 @@ def erase(
             with Client(url, deadline_ms=_DEADLINE_MS) as client:
                 return client.erase(subject, by=by, why=why, keys=features.keys)
         if not (folder / "node.json").is_file():  # a new journal would have no subjects
-            raise NotFoundError(f"no journal in {folder}", code="journal_refused", next_step="--journal FOLDER")
+            raise NotFoundError(f"no journal in {folder}", code="journal_refused", next_step="--journal-folder DIR")
         from flyball.native.journal import Journal
 
         with Journal(folder, kek=kek, key=key) as journal:

@@ -66,7 +66,7 @@ def load_in_process(
             )
         except subprocess.TimeoutExpired as error:
             raise ModelRefusedError(
-                f"{path} was not loaded within {wall_s_max:g} s", next_step="use fewer rows:  --rows 1000"
+                f"{path} was not loaded within {wall_s_max:g} s", next_step="use fewer rows:  --rows-max 1000"
             ) from error
         _refuse_odd_files(folder)
         if ended.returncode == 0:

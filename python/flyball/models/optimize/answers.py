@@ -43,7 +43,7 @@ def counted(table: Floats, element: int | None) -> Floats:
     if element >= table.shape[1]:
         raise InvalidInputError(
             f"the output has {table.shape[1]} elements per row, and no element {element}",
-            next_step="elements count from 0, as in  --output 'probabilities[1]'",
+            next_step="elements count from 0, as in  --score 'probabilities[1]'",
         )
     chosen: Floats = table[:, element]
     return chosen

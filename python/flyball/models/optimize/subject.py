@@ -54,7 +54,7 @@ def subject_of(path: Path, *, output: str | None = None, thresholds: Sequence[fl
         if output is not None or thresholds:
             raise UsageError(
                 "a decision defines its output and thresholds itself",
-                next_step="remove --output and --threshold, or name the model",
+                next_step="remove --score and --threshold, or name the model",
             )
         return _of_decision(path)
     files = model_files(path)
@@ -69,7 +69,7 @@ def several_scores(output: str) -> UsageError:
     """The error for thresholds on an output with several elements per row."""
     return UsageError(
         f"{output} has several elements per row, but a threshold applies to one score",
-        next_step=f"name the element:  --output '{output}[1]'",
+        next_step=f"name the element:  --score '{output}[1]'",
     )
 
 
@@ -106,6 +106,6 @@ def _scores(path: Path, outputs: Sequence[DeclaredTensor]) -> str:
     found = scores(outputs)
     if found is None:
         raise RefusedError(
-            f"{path} has no float output to compare", next_step="name one:  --output NAME, of  flyball inspect MODEL"
+            f"{path} has no float output to compare", next_step="name one:  --score NAME, of  flyball inspect MODEL"
         )
     return found.name

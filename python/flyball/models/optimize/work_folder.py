@@ -47,16 +47,16 @@ class WorkFolder:
         """
         lock = self.folder / _LOCK
         if self.folder.is_dir() and any(self.folder.iterdir()) and not lock.is_file():
-            raise RefusedError(f"--work: {self.folder} contains other files", next_step="name a new folder:  --work DIR")
+            raise RefusedError(f"--out: {self.folder} contains other files", next_step="name a new folder:  --out DIR")
         making_folder(self.folder)
         with lock.open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise LockedError(
-                    f"--work: another run uses {self.folder}",
+                    f"--out: another run uses {self.folder}",
                     code="work_locked",
-                    next_step="wait for it, or name another folder:  --work DIR",
+                    next_step="wait for it, or name another folder:  --out DIR",
                 ) from error
             making_folder(self.models)
             making_folder(self._steps)

@@ -78,7 +78,7 @@ def _dense(found: _Profile) -> tuple[float, Advice]:
     times = max(1.0, sum(line.took_us for line in lines) / floor) if floor else 1.0
     why = f"{_named(lines)}: {_percent(share)} of a run, {times:.1f}× the floor"
     if times > _AT_THE_FLOOR and found.rows == 1:
-        do = f"more rows per run, or 8 bits: {_OPTIMIZE}; compare with  flyball explain-latency MODEL.onnx --rows 16"
+        do = f"more rows per run, or 8 bits: {_OPTIMIZE}; compare with  flyball explain-latency MODEL.onnx --batch-rows 16"
         return share, Advice(do, f"{why}: one row leaves much of a core idle")
     if sum(line.floor_us or 0.0 for line in lines if line.floor_by == "bytes") >= floor / 2:
         do = f"fewer bytes: static 8-bit weights need a quarter ({_OPTIMIZE}), and a run's rows share the reads"

@@ -274,7 +274,9 @@ class Registry(Reading):
         if stated.subjects != subjects:
             raise refused(Reason.WRONG_SUBJECT, f"the release does not name just the packages of {ref}")
         if unknown := set(stated.predicate.environments) - set(self.handle.home.settings.environments):
-            raise refused(Reason.WRONG_ENVIRONMENT, f"the registry has no environment {', '.join(sorted(unknown))}")
+            known = ", ".join(self.handle.home.settings.environments)
+            words = f"the registry has no environment {', '.join(sorted(unknown))}"
+            raise refused(Reason.WRONG_ENVIRONMENT, words, f"environments are {known}")
         if seconds(stated.predicate.not_after) <= now:
             raise refused(Reason.EXPIRED, f"the release ended on {stated.predicate.not_after}", "make a new release")
         if "signer" not in author.roles:

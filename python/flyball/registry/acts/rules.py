@@ -215,7 +215,7 @@ def rollback(
         passed_over[past] = why
     if to is not None:
         words = f"{environment} cannot go back to {state.name}@{to}: {passed_over[to]}"
-        raise _refused("would_be_refused", words, "without --to it goes to the newest that can serve")
+        raise _refused("would_be_refused", words, "without --version it goes to the newest that can serve")
     raise _no_way_back(state, approval_rules, environment, now.version, passed_over)
 
 
@@ -226,7 +226,7 @@ def alias(state: NameState, approval_rules: ApprovalRules, actor: Actor, name: s
         raise _refused("bad_alias", f"{name!r} cannot be an alias", "1 to 64 of a-z 0-9 . _ - and beginning with a letter")
     if name in approval_rules.environments:
         words = f"{name} is an environment; only a promotion changes what it serves"
-        raise _refused("bad_alias", words, f"flyball promote {state.name}@N --to {name}")
+        raise _refused("bad_alias", words, f"flyball promote {state.name}@N --environment {name}")
     if number is not None:
         _living(state, number)
     previous = state.aliases.get(name)
@@ -281,8 +281,8 @@ def _check_owner(actor: Actor, owner: str) -> None:
     if actor.authenticated == "none" and person(actor.name) != person(owner):
         raise _refused(
             "actor_not_owner",
-            f"--as {actor.name} contradicts the key, which is {owner}'s: a signature is its owner's act",
-            f"leave --as out to act as {owner}, or use a key of {actor.name}'s",
+            f"--by {actor.name} contradicts the key, which is {owner}'s: a signature is its owner's act",
+            f"leave --by out to act as {owner}, or use a key of {actor.name}'s",
         )
 
 
@@ -330,7 +330,8 @@ def _no_way_back(
     ref = f"{state.name}@{number}"
     if not passed_over:
         words = f"{ref} is the first that {environment} serves"
-        return _refused("nothing_before", words, f"promote another:  flyball promote {state.name}@N --to {environment}")
+        step = f"promote another:  flyball promote {state.name}@N --environment {environment}"
+        return _refused("nothing_before", words, step)
     told = [f"{state.name}@{past} ({why})" for past, why in passed_over.items()]
     if len(told) > _PASSED_OVER_TOLD:
         told = [*told[:_PASSED_OVER_TOLD], f"and {len(told) - _PASSED_OVER_TOLD} more"]
@@ -362,7 +363,7 @@ def _check_order(state: NameState, approval_rules: ApprovalRules, asked: Promoti
         raise _refused(
             "out_of_order",
             f"{state.name}@{asked.version} has not served in {earlier}, which comes before {asked.environment}",
-            f"flyball promote {state.name}@{asked.version} --to {earlier}",
+            f"flyball promote {state.name}@{asked.version} --environment {earlier}",
         )
 
 
@@ -375,7 +376,7 @@ def _check_tried(state: NameState, asked: Promotion) -> None:
         return
     if now is None or now.version == asked.version:
         words = f"{asked.environment} serves no other version of {state.name} to try {asked.version} against"
-        raise _refused("no_champion", words, f"flyball promote {state.name}@N --to {asked.environment}")
+        raise _refused("no_champion", words, f"flyball promote {state.name}@N --environment {asked.environment}")
     if not (0 < asked.candidate.share <= 1 or (asked.candidate.shadow and asked.candidate.share == 0)):
         raise _refused("bad_share", f"a share of {asked.candidate.share:g} tries nothing", "above 0 to 1, or a shadow")
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from flyball.registry.views import StatementView, VersionDetail
 
-_DAY_S = 86_400
-
 
 @dataclass(frozen=True, slots=True)
 class Approval:
@@ -35,18 +33,17 @@ class Approval:
 
 
 def signed(
-    version: VersionDetail, statement: StatementView, key: keys.PrivateKey, *, environments: Sequence[str], days: int
+    version: VersionDetail, statement: StatementView, key: keys.PrivateKey, *, environments: Sequence[str], not_after: int
 ) -> tuple[bytes, bytes]:
-    """The bundle over a version's files, and its release for these environments and days."""
+    """The bundle over a version's files, and its release for these environments, until `not_after` in Unix seconds."""
     ref = f"{version.name}@{version.number}"
     if statement.subjects.get(ref) != version.root:
         raise refused(Reason.WRONG_SUBJECT, f"the registry's statement is not about {ref} as it shows it")
-    begin = int(time.time())
     said = {
         **statement.model_dump(by_alias=True, exclude={"subjects"}),
         "environments": list(environments),
-        "not_before": written(begin),
-        "not_after": written(begin + days * _DAY_S),
+        "not_before": written(int(time.time())),
+        "not_after": written(not_after),
     }
     bundle = oms.sign_manifest(version.name, _manifest(version), key)
     return bundle, releases.make_release(said, statement.subjects, key)
