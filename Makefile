@@ -46,7 +46,7 @@ ALONE := tests/e2e/test_overload.py
 PARTS := FLYBALL_VERSITYGW="$(CURDIR)/.parts/versitygw" FLYBALL_H2SPEC="$(CURDIR)/.parts/h2spec" FLYBALL_MODEL_SIGNING="$(CURDIR)/.parts/model-signing/bin/model_signing"
 COMMIT = $(if $(filter dist,$(PROFILE)),$(wildcard .git/logs/HEAD))
 
-.PHONY: help build check demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-compat claim-hardening busy crash plots-tails bench-peers compare-builds conformance fuzz release shipped stubs suite tools-present
+.PHONY: help build check demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-compat claim-ease claim-hardening wheel busy crash plots-tails bench-peers compare-builds conformance fuzz release shipped stubs suite tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,11 @@ build: $(BUILT) ## build flyballd and the Python package, ready in .venv/bin
 
 shipped: ## build flyballd and the Python package as they ship, for measurements
 	@$(MAKE) PROFILE=dist build
+
+wheel: export FLYBALL_COMMIT := $(HEAD_COMMIT)
+wheel: .venv/synced ## build the Python package as a wheel in dist/
+	@rm -f dist/flyball-*.whl
+	@$(BIN)/maturin build --quiet --profile dist --out dist
 
 demo: build ## train, serve, load and compare a small model, then stop
 	@$(BIN)/flyball demo
@@ -152,6 +157,9 @@ claim-convert: shipped ## prove the claims about converting and optimising model
 
 claim-compat: shipped ## run Triton's own suites against flyball (about 25 minutes; TRITON_QA_DIR=…/server/qa TRITON_CLIENT_DIR=…/client; ONLY="infer http" for some)
 	@TRITON_QA_DIR="$(TRITON_QA_DIR)" TRITON_CLIENT_DIR="$(TRITON_CLIENT_DIR)" $(BIN)/python -m conformance.originals $(if $(ONLY),--only $(ONLY))
+
+claim-ease: shipped wheel ## prove the claims about a new user's first hour on this machine (about 10 minutes; ONLY="readme" for some)
+	@$(BIN)/python -m bench.claims.ease $(if $(ONLY),--only $(ONLY))
 
 claim-hardening: shipped .parts/h2spec ## try every known fault again on this machine (about two hours; ONLY="attempts" for some)
 	@$(PARTS) $(BIN)/python -m bench.claims.hardening $(if $(ONLY),--only $(ONLY))

@@ -1,101 +1,24 @@
-"""The README and the guides are run as they are printed.
+"""The README, the guides and the examples are run as they are printed, and show what their commands print.
 
-In a ```console block every line after `$ ` is a command; a command that ends with ` &` is a server, and the
-next command waits for its ready line; `kill %1` ends it. A ```python block is run with Python. What one page makes or
-exports, its later commands find: a page has one folder and one environment of its own, in which only the path is set,
-as `source .venv/bin/activate` does. The printed ports are replaced by free ones.
+FLYBALL_GOLDEN=write pytest tests/docs/test_commands_of_the_docs.py writes the output into the pages.
 """
 
 import os
 import re
-import shlex
 import shutil
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.support import serving
-from tests.support.serving import REPOSITORY, Server
+from tests.support.printed_pages import Command, Followed, commands, follow, masked
+from tests.support.serving import REPOSITORY
 
 EXAMPLES = sorted((REPOSITORY / "examples").glob("*/README.md"))
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs" / "guides").glob("*.md"))]
-BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-PRINTED = "127.0.0.1:8080"
-ADMIN = "127.0.0.1:8100"
-
-
-class Reader:
-    """Follows one page: a folder, the server it started, the port that stands for the printed one."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.printed: dict[str, str] = {}
-        self.server: Server | None = None
-        self.port, self.admin = serving.free_port(), serving.free_port()
-        self.environment = {key: value for key, value in os.environ.items() if key != "ORT_DYLIB_PATH"}
-        self.environment["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-
-    def run(self, kind: str, text: str) -> None:
-        text = text.replace(PRINTED, f"127.0.0.1:{self.port}").replace(ADMIN, f"127.0.0.1:{self.admin}")
-        if kind == "python":
-            self.expect_success([sys.executable, "-W", "ignore", "-c", text], text)
-            return
-        for command in commands(text):
-            if command.endswith(" &"):
-                self.serve(command.removesuffix(" &"))
-            elif command == "kill %1":
-                assert self.server is not None, "there is nothing to kill"
-                self.close()
-            elif command.startswith("export "):
-                shown = self.expect_success(["bash", "-euc", f"{command}; env -0"], command)
-                self.environment = dict(pair.split("=", 1) for pair in shown.split("\0") if "=" in pair)
-            else:
-                self.expect_success(["bash", "-euo", "pipefail", "-c", command], command)
-
-    def serve(self, command: str) -> None:
-        self.close()
-        words = shlex.split(command)
-        program = shutil.which(words[0], path=self.environment["PATH"])
-        assert program, f"{words[0]} is not on the path that the page gives"
-        words[0] = program
-        if "--listen" not in words:
-            words += ["--listen", f"127.0.0.1:{self.port}"]
-        self.server = Server(words, self.folder, self.environment)
-
-    def expect_success(self, command: list[str], shown: str) -> str:
-        answer = subprocess.run(
-            command, cwd=self.folder, env=self.environment, capture_output=True, text=True, timeout=120, check=False
-        )
-        assert answer.returncode == 0, f"$ {shown}\n{answer.stdout}{answer.stderr}"
-        assert not answer.stdout.startswith('{"error"'), f"$ {shown}\n{answer.stdout}"  # curl ends with 0 all the same
-        self.printed[shown] = answer.stdout
-        return answer.stdout
-
-    def close(self) -> None:
-        if self.server is not None:
-            ending = self.server.stop()
-            assert ending.code == 0, ending.text
-            self.server = None
-
-
+WRITE = "run  FLYBALL_GOLDEN=write pytest tests/docs/test_commands_of_the_docs.py -k"
 LONG = {"benchmark.md", "explain-latency.md", "optimize.md", "records.md", "registry.md", "tails.md"}
-
-
-def commands(text: str) -> list[str]:
-    """The `$ ` lines of a block, with the lines that a backslash or an open quote continues."""
-    found: list[str] = []
-    going_on = False
-    for line in text.splitlines():
-        if line.startswith("$ "):
-            found.append(line[2:])
-        elif going_on:
-            found[-1] += "\n" + line.removeprefix("> ")
-        going_on = bool(found) and found[-1].endswith("\\") if (line.startswith("$ ") or going_on) else False
-    return found
 
 
 def read_by(page: Path) -> object:
@@ -109,30 +32,19 @@ def read_by(page: Path) -> object:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", [read_by(page) for page in PAGES])
-def test_the_commands_of_a_page_work_as_printed(page: Path) -> None:
-    followed(page)
+def test_the_commands_of_a_page_work_and_print_what_it_shows(page: Path) -> None:
+    found = followed(page)
+    if os.environ.get("FLYBALL_GOLDEN") == "write":
+        page.write_text(found.page)
+    elif found.differences:
+        pytest.fail("\n".join([*found.differences, f"{WRITE} {page.name}"]))
 
 
 @cache
-def followed(page: Path) -> dict[str, str]:
-    """What each command of a page printed; a page is run once, whoever asks."""
+def followed(page: Path) -> Followed:
+    """A page is run once, whoever asks."""
     with TemporaryDirectory() as folder:
-        return follow(page, Path(folder))
-
-
-def follow(page: Path, folder: Path) -> dict[str, str]:
-    """Run every block of a page, in its order; gives what the commands printed."""
-    blocks = BLOCK.findall(page.read_text())
-    assert blocks, f"{page.name} shows no command"
-    reader = Reader(folder)
-    try:
-        for kind, text in blocks:
-            reader.run(kind, text)
-        reader.close()
-    finally:
-        if reader.server is not None:
-            reader.server.kill()
-    return reader.printed
+        return follow(page.read_text(), Path(folder))
 
 
 @pytest.mark.timeout(300)
@@ -140,7 +52,7 @@ def follow(page: Path, folder: Path) -> dict[str, str]:
 def test_an_example_runs_with_one_command_and_decides_as_its_readme_prints(page: Path, tmp_path: Path) -> None:
     folder = Path("examples", page.parent.name)
     shutil.copytree(page.parent, tmp_path / folder, ignore=shutil.ignore_patterns("made", "__pycache__"))
-    shown = follow(page, tmp_path)[f"python {folder / 'run.py'}"]
+    shown = follow(page.read_text(), tmp_path).printed[f"python {folder / 'run.py'}"]
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
     assert outcomes(shown) == outcomes("".join(text for kind, text in blocks if not kind))
 
@@ -154,17 +66,20 @@ def outcomes(text: str) -> list[tuple[str, list[str]]]:
 
 @pytest.mark.timeout(300)
 def test_the_readme_s_own_model_shares_runs() -> None:
-    assert "batching on" in followed(REPOSITORY / "README.md")["flyball inspect fraud.onnx"]
+    assert "batching on" in followed(REPOSITORY / "README.md").printed["flyball inspect fraud.onnx"]
 
 
-@pytest.mark.timeout(300)
-def test_the_guide_for_triton_users_prints_what_inspect_prints() -> None:
-    page = REPOSITORY / "docs/guides/from-triton.md"
-    printed = re.search(r"^```\n(churn .*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
-    assert printed
-    shown = followed(page)["flyball inspect --model-repository models"]
-    assert [line.rstrip() for line in shown.partition("\nNext:")[0].splitlines()] == printed[1].splitlines()
+def test_a_command_goes_on_after_a_backslash_and_its_output_is_below_it() -> None:
+    text = "$ one \\\n  two\nprinted\n\nmore\n$ three\n"
+    assert commands(text) == [Command("one \\\n  two", ["printed", "", "more"]), Command("three")]
 
 
-def test_a_command_goes_on_after_a_backslash() -> None:
-    assert commands("$ one \\\n  two\nprinted\n$ three\n") == ["one \\\n  two", "three"]
+def test_output_is_compared_without_what_differs_from_run_to_run() -> None:
+    assert masked("p99 0.91 ms at 2,000/s") == masked("p99  1.2 ms  at 1,950/s")
+    assert masked("0192f6c1-77aa-7000-8000-0123456789ab  reject (0.914)") == masked(
+        "0192f6c2-0000-7000-8000-abcdefabcdef reject (0.9)"
+    )
+    assert masked("2026-11-15 07:32:01.118  pass") == masked("2027-01-02 00:00:00.001  pass")
+    assert masked("sha256:3f9c01aa…  11.8 MB") == masked("sha256:00000000…  9 kB")
+    assert masked("reject (0.914)") != masked("review (0.914)")
+    assert masked("2 faults") != masked("2 fault")

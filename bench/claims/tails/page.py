@@ -9,7 +9,7 @@ import gzip
 import json
 from typing import TYPE_CHECKING, Any
 
-from bench.claims.tails.plots import PLOTS, picture
+from bench.claims.tails.plots import HEADLINE, HEADLINE_OF, PLOTS, picture
 from flyball.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -46,12 +46,17 @@ def section(document: dict[str, Any], images: Path) -> tuple[list[str], list[Pat
     for topic in (name for name in PLOTS if name in document["topics"]):
         found = document["topics"][topic]
         shown += [f"### {topic}", "", f"{_where(found)}.", "", *_table(found["lines"]), ""]
-        content = picture(topic, found["raw"], f"{topic} · {_where(found)}")
+        content = picture(PLOTS[topic], found["raw"], f"{topic} · {_where(found)}")
         if content is not None:
             path = images / f"tails-{topic}.png"
             path.write_bytes(content)
             drawn.append(path)
             shown += [f"![{PLOTS[topic].says}](images/{path.name})", ""]
+        headline = picture(HEADLINE, found["raw"], _where(found)) if topic == HEADLINE_OF else None
+        if headline is not None:
+            path = images / "goodput.png"
+            path.write_bytes(headline)
+            drawn.append(path)
     return shown, drawn
 
 

@@ -48,9 +48,8 @@ class Plot:
     draw: Callable[[Raw], Figure]
 
 
-def picture(topic: str, raw: Raw, context: str) -> bytes | None:
-    """A topic's PNG; None where its raw values are not there."""
-    plot = PLOTS[topic]
+def picture(plot: Plot, raw: Raw, context: str) -> bytes | None:
+    """A plot's PNG; None where its raw values are not there."""
     if plot.needs not in raw:
         return None
     with drawing():
@@ -183,3 +182,6 @@ PLOTS = {
     "neighbour": Plot("p50 and p99 of the GBDT, alone and beside the CNN", "windows", draw_neighbour),
     "cores": Plot("CPU a request, lanes and p99 on sixteen cores", "at rate", draw_cores),
 }
+HEADLINE = Plot("right answers in time against the offered load", "curves", plots_time.draw_goodput)
+"""The README's picture, from the topic overload."""
+HEADLINE_OF = "overload"

@@ -45,6 +45,16 @@ def draw_overload(raw: Mapping[str, Any]) -> Figure:
     return figure
 
 
+def draw_goodput(raw: Mapping[str, Any]) -> Figure:
+    """Goodput against load, beside others."""
+    title = f"Right answers within {raw['deadline_ms']} ms, at up to twice each server's capacity"
+    figure, (curve,) = new_figure(title, height_in=3.0)
+    _curve(curve, {name: one for name, one in raw["curves"].items() if "points" in one})
+    curve.set_title("")
+    curve.set_ylabel("in time, of capacity")
+    return figure
+
+
 def draw_bursts(raw: Mapping[str, Any]) -> Figure:
     """The first window, interval by interval."""
     title = f"Bursts of {bursts.TIMES:g} × for {bursts.BURST_S * 1e3:.0f} ms, a deadline of {raw['deadline_ms']} ms"

@@ -1,0 +1,1 @@
+"""The claims about the first hour of a new user."""
