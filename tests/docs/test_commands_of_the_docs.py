@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.support.printed_pages import Command, Followed, commands, follow, masked
+from tests.support.printed_pages import Command, Followed, commands, follow, masked, same
 from tests.support.serving import REPOSITORY
 
 EXAMPLES = sorted((REPOSITORY / "examples").glob("*/README.md"))
@@ -82,4 +82,9 @@ def test_output_is_compared_without_what_differs_from_run_to_run() -> None:
     assert masked("2026-11-15 07:32:01.118  pass") == masked("2027-01-02 00:00:00.001  pass")
     assert masked("sha256:3f9c01aa…  11.8 MB") == masked("sha256:00000000…  9 kB")
     assert masked("reject (0.914)") != masked("review (0.914)")
+    assert masked("sha256:ad9e…   policy") == masked("sha256:3211…   policy")
     assert masked("2 faults") != masked("2 fault")
+    whole = f'{{"id": "0192f6c1-77aa-7000", "score": 0.25, "reasons": "{"r" * 140}"}}'
+    cut = f"{whole[:139]}…"
+    assert same(cut, whole.replace("0.25", "0.123456789"))
+    assert not same(cut, whole.replace("score", "price"))

@@ -162,7 +162,7 @@ def test_a_model_that_is_gone_is_named_and_found_by_its_digest_elsewhere(recorde
         (why,) = found["cannot"]
         assert found["classes"]["cannot"] == ROWS
         assert why.startswith("model sha256:")
-        assert why.endswith(f"is no longer at {original}; give --models FOLDER")
+        assert why.endswith(f"is no longer at {original}; give --models DIR")
         assert recorded.flyball("replay", "--models", str(moved.parent))["classes"]["bit-exact"] == ROWS
     finally:
         moved.rename(original)

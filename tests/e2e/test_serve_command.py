@@ -99,6 +99,67 @@ def test_sighup_reads_the_snapshot_again_and_a_broken_one_changes_nothing(
     assert server.stop().code == 0
 
 
+def test_reload_serves_an_edited_model_and_a_broken_edit_changes_nothing(
+    start: Callable[..., Server], model: Model, reference: Reference, tmp_path: Path
+) -> None:
+    edited = tmp_path / "edited.onnx"
+    edited.write_bytes(model("linear").read_bytes())
+    server = start(*serving.flyball(), "serve", edited, "--reload", "--listen", "127.0.0.1:0")
+    with Http(server) as connection:
+        assert_same(connection.infer("edited", row("linear", 1)), reference("linear", row("linear", 1)))
+        edited.write_bytes(b"half a mod")
+        server.log_line(lambda fields: fields.get("level") == "ERROR" and "edited" in json.dumps(fields))
+        assert_same(connection.infer("edited", row("linear", 1)), reference("linear", row("linear", 1)))
+        edited.write_bytes(model("many").read_bytes())
+        until("the new model", lambda: _inputs(connection) == set(row("many", 1)) or None)
+        assert_same(connection.infer("edited", row("many", 1)), reference("many", row("many", 1)))
+    assert server.stop().code == 0
+
+
+def _inputs(connection: Http) -> set[str]:
+    return {item["name"] for item in connection.get("/v2/models/edited").json["inputs"]}
+
+
+def test_reload_serves_an_edited_decision(start: Callable[..., Server], tmp_path: Path) -> None:
+    spec = plain(tmp_path, PLAIN)
+    server = start(*serving.flyball(), "serve", "--decision", spec, "--reload", "--listen", "127.0.0.1:0")
+    with Http(server) as connection:
+        policy = connection.get("/v1/decisions/plain").json["policy"]
+        spec.write_text(PLAIN.replace("then: review", "then: reject"))
+        until("the new policy", lambda: connection.get("/v1/decisions/plain").json["policy"] != policy or None)
+
+
+def test_reload_names_what_other_sources_have_instead(tmp_path: Path) -> None:
+    ending = serving.run([*serving.flyball(), "serve", "--model-repository", str(tmp_path), "--reload"])
+    assert ending.code == 2
+    assert "write  --model-control-mode poll" in ending.text
+
+
+def test_logs_are_text_on_a_terminal(model: Model) -> None:
+    command = [*serving.flyball(), "serve", str(model("linear")), "--listen", "127.0.0.1:0"]
+    controller, terminal = os.openpty()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal) as process:
+        os.close(terminal)
+        assert process.stdout
+        process.stdout.readline()  # ready
+        process.send_signal(signal.SIGTERM)
+        process.wait(serving.STOP_S)
+        shown = _read_all(controller)
+    assert re.search(r"^\d\d:\d\d:\d\dZ +INFO .*drain", shown, re.MULTILINE), shown
+    assert "{" not in shown
+
+
+def _read_all(controller: int) -> str:
+    parts = []
+    try:
+        while part := os.read(controller, 65_536):
+            parts.append(part)
+    except OSError:  # the terminal's other end is closed
+        pass
+    os.close(controller)
+    return b"".join(parts).decode()
+
+
 def test_a_refused_model_is_named_by_its_file_with_the_command_that_tells_more(model: Model, tmp_path: Path) -> None:
     folder = tmp_path / "my models"
     folder.mkdir()

@@ -104,6 +104,7 @@ concurrency: {connections: [1, 0]}
         "is": -3,
         "allowed": "a number above 0, to 1000000",
         "at": "slow.yaml:8",
+        "text": "is -3; allowed: a number above 0, to 1000000",
     }
 
 

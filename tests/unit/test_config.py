@@ -76,6 +76,7 @@ def test_defaults_are_those_of_the_native_side():
         "cors_origins": [],
         "compress_bytes_min": 1024,
         "log": "info",
+        "log_format": "auto",
     }
 
 

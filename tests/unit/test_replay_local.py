@@ -110,7 +110,7 @@ def test_a_model_with_other_bytes_is_not_taken(served: Served, tmp_path: Path) -
         decision_folders.fraud_model(served.folder, "plain", decision_folders.PLAIN_COLUMNS + 1)
         found = served.again()
         assert found.counts == {Class.CANNOT: len(served.records)}
-        assert next(iter(found.reasons)).endswith(f"is no longer at {model}; give --models FOLDER")
+        assert next(iter(found.reasons)).endswith(f"is no longer at {model}; give --models DIR")
         (tmp_path / "elsewhere.onnx").write_bytes(kept)
         assert served.again(models=tmp_path).kept
     finally:

@@ -165,7 +165,7 @@ def test_a_model_must_have_its_digest_wherever_it_lies(tmp_path: Path) -> None:
     assert files.path(digest, tmp_path / "gone.onnx") == model
     with pytest.raises(NotReplayableError, match="is neither at"):
         files.path(DIGEST, model)
-    with pytest.raises(NotReplayableError, match="; give --models FOLDER"):
+    with pytest.raises(NotReplayableError, match="; give --models DIR"):
         deployments._FilesByDigest(None).path(DIGEST, model)
 
 

@@ -7,7 +7,7 @@ use crate::{hosts, restricted};
 use flyball_core::snapshot::is_valid_name;
 use flyball_engine::ProbeLimits;
 use flyball_journal::KekSource;
-use flyball_telemetry::LogLevel;
+use flyball_telemetry::{LogFormat, LogLevel};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -120,6 +120,8 @@ pub struct ServerConfig {
     /// Shorter responses are never compressed.
     pub compress_bytes_min: usize,
     pub log: String,
+    /// `auto`, `json` or `text`.
+    pub log_format: String,
 }
 
 impl Default for ServerConfig {
@@ -182,6 +184,7 @@ impl Default for ServerConfig {
             cors_origins: Vec::new(),
             compress_bytes_min: 1024,
             log: "info".to_owned(),
+            log_format: "auto".to_owned(),
         }
     }
 }
@@ -261,6 +264,7 @@ impl ServerConfig {
             ("journal_folder", empty(&self.journal_folder), String::new()),
             ("journal_key", empty(&self.journal_key), String::new()),
             ("log", self.log_level().is_none(), self.log.clone()),
+            ("log_format", LogFormat::from_name(&self.log_format).is_none(), self.log_format.clone()),
         ];
         wrong.into_iter().filter(|(_, wrong, _)| *wrong).map(|(key, _, is)| (key, is))
     }

@@ -17,7 +17,7 @@ use flyball_engine::{HostCommand, LibraryError, MemoryBudget, ModelHosts, Runtim
 use flyball_features::{FeatureSettings, Features};
 use flyball_journal::{Journal, JournalError};
 use flyball_plane::{Build, Lanes, PlaneLimits, PlaneServices};
-use flyball_telemetry::{LogLevel, Telemetry, init_logs};
+use flyball_telemetry::{LogFormat, LogLevel, Telemetry, init_logs};
 use std::io;
 use std::sync::Arc;
 
@@ -76,7 +76,8 @@ pub(crate) fn lanes(config: &ServerConfig, machine: &Machine) -> (Lanes, usize) 
 }
 
 pub(crate) fn begin_to_log(config: &ServerConfig) {
-    init_logs(config.log_level().unwrap_or(LogLevel::INFO));
+    let format = LogFormat::from_name(&config.log_format).unwrap_or(LogFormat::Json);
+    init_logs(config.log_level().unwrap_or(LogLevel::INFO), format);
     if !config.offline && rustix::process::geteuid().is_root() {
         tracing::warn!(
             "the server runs as root and does not need to; start it as another user: User= in a systemd unit, \

@@ -18,6 +18,6 @@ pub use callers::CALLERS_MAX;
 pub use counter::Counter;
 pub use exposition::{BuildFacts, Family, Gauges, HistogramCounts, HistogramFamily};
 pub use histogram::Histogram;
-pub use logs::{LogLevel, init_logs};
+pub use logs::{LogFormat, LogLevel, init_logs};
 pub use meters::{LaneSink, ModelMeter, Telemetry, Totals};
 pub use triton_page::{TritonModel, triton_page};

@@ -1,26 +1,63 @@
-//! JSON logs on standard error, one object a line. For the server's own events; requests are measured, not
-//! logged.
+//! Logs on standard error: JSON, one object a line, or text for people. For the server's own events; requests
+//! are measured, not logged.
 
 use flyball_core::printable;
-use std::io::{self, Write};
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
 pub use tracing_subscriber::filter::LevelFilter as LogLevel;
 use tracing_subscriber::filter::Targets;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt;
 
+/// How a line is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text on a terminal, JSON for programs.
+    Auto,
+    Json,
+    Text,
+}
+
+impl LogFormat {
+    pub fn from_name(name: &str) -> Option<LogFormat> {
+        match name {
+            "auto" => Some(LogFormat::Auto),
+            "json" => Some(LogFormat::Json),
+            "text" => Some(LogFormat::Text),
+            _ => None,
+        }
+    }
+}
+
 /// Sets up the process's log. Keeps an existing subscriber (of a program that embeds flyball).
-pub fn init_logs(level: LogLevel) {
-    let subscriber = tracing_subscriber::fmt()
-        .json()
-        .flatten_event(true)
-        .with_current_span(false)
-        .with_span_list(false)
+pub fn init_logs(level: LogLevel, format: LogFormat) {
+    let lines = tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(|| Printable(io::stderr()))
         // It would report them on the same stream, and panic if that is closed.
-        .log_internal_errors(false)
-        .finish()
-        .with(ours(level));
-    let _ = tracing::subscriber::set_global_default(subscriber);
+        .log_internal_errors(false);
+    let as_text = format == LogFormat::Text || (format == LogFormat::Auto && io::stderr().is_terminal());
+    // An error means that a subscriber exists.
+    let _ = if as_text {
+        let text = lines.compact().with_ansi(false).with_target(false).with_timer(TimeOfDay);
+        tracing::subscriber::set_global_default(text.finish().with(ours(level)))
+    } else {
+        let json = lines.json().flatten_event(true).with_current_span(false).with_span_list(false);
+        tracing::subscriber::set_global_default(json.finish().with(ours(level)))
+    };
+}
+
+/// `14:02:11Z`: someone watches, so the date is known.
+struct TimeOfDay;
+
+impl FormatTime for TimeOfDay {
+    fn format_time(&self, to: &mut Writer<'_>) -> fmt::Result {
+        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+        write!(to, "{hour:02}:{minute:02}:{second:02}Z")
+    }
 }
 
 /// Our own events at the requested level; only warnings of libraries, which log every HTTP/2 frame.
@@ -28,8 +65,8 @@ fn ours(level: LogLevel) -> Targets {
     Targets::new().with_target("flyball", level).with_default(level.min(LogLevel::WARN))
 }
 
-/// Each write is one event, and JSON has no newline inside. JSON leaves some characters unescaped that a
-/// terminal interprets.
+/// Each write is one event without a newline inside: `printable` escapes those of texts. JSON leaves some
+/// characters unescaped that a terminal interprets.
 struct Printable<W: Write>(W);
 
 impl<W: Write> Write for Printable<W> {

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LISTEN, _JOURNAL, _TRUST = "Listeners and callers", "Decision log", "Trust and deployments"
 
 
-def _setting(panel: str, text: str, *flags: str, kind: Any = str, **settings: Any) -> Any:
+def _setting(panel: str | None, text: str, *flags: str, kind: Any = str, **settings: Any) -> Any:
     return Annotated[kind | None, option(text, *flags, panel=panel, **settings)]
 
 
@@ -93,6 +93,7 @@ SERVER_OPTIONS: dict[str, Any] = {
         _TRUST, "Replaced deployments of each name to keep loaded, for rollback; by default 1.", kind=int, metavar="N"
     ),
     "watch_snapshot": _switch(_TRUST, "Reload the snapshot whenever its index changes.", "--watch"),
+    "log_format": _setting(None, "Format of log lines; by default text on a terminal, else JSON.", metavar="json|text"),
 }
 _FOLDERS = ("journal_folder", "state_folder")
 _FLAGS = {

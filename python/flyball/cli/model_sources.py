@@ -9,10 +9,12 @@ import atexit
 import shutil
 import tempfile
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flyball.cli.edited_files import POLL_S as EDITS_POLL_S
+from flyball.cli.edited_files import EditedFiles
 from flyball.cli.model_files import models_read
 from flyball.cli.repository import Control, log_report, show_or_log
 from flyball.errors import ModelRefusedError, UsageError
@@ -50,6 +52,8 @@ def source_of(
     decisions: list[Path] | None = None,
     follower: Follower | None = None,
     control: Control | None = None,
+    *,
+    reload: bool = False,
 ) -> Source:
     """The source that the command line names; decisions can be combined with models."""
     if [bool(models or decisions), bool(snapshot), bool(repositories), bool(follower)].count(True) != 1:
@@ -58,6 +62,8 @@ def source_of(
             next_step="flyball serve MODEL.onnx   or   --decision FILE   or   --snapshot FILE   or   --model-repository DIR"
             "   or   --registry HOME",
         )
+    if reload and not (models or decisions):
+        raise UsageError("--reload is for models and decisions", next_step=_other_reload(snapshot, repositories))
     if follower is not None:
         _refuse_terms(terms, "--registry")
         return Source(follower.read, can_change=False, follower=follower)
@@ -65,9 +71,19 @@ def source_of(
         return _repository(repositories, terms, control or Control())
     if snapshot is not None:
         return _snapshot(snapshot, terms)
-    if decisions:
-        return Source(lambda: _decided(decisions, models or [], terms))
-    return Source(lambda: _compiled(models or [], terms), can_change=False)
+    files, specs = models or [], decisions or []
+    read = partial(_decided, specs, files, terms) if specs else partial(_compiled, files, terms)
+    if reload:
+        edited = EditedFiles(read, files, specs)
+        return Source(edited.read, changed=edited.changed, poll_s=EDITS_POLL_S)
+    return Source(read, can_change=bool(specs))
+
+
+def _other_reload(snapshot: Path | None, repositories: list[Path] | None) -> str:
+    """How the other sources follow changes."""
+    if snapshot is not None:
+        return "write  --watch"
+    return "write  --model-control-mode poll" if repositories else "a registry's changes are followed without it"
 
 
 def _compiled(models: list[str], terms: Terms | None) -> Bundle:

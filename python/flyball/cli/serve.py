@@ -33,7 +33,7 @@ from flyball.cli.option import argument, option, with_options
 from flyball.cli.repository import ControlMode, LoadModel, ModelConfigName, ModelRepository, PollSeconds, control_of
 from flyball.cli.signals import Signals
 from flyball.cli.terms import TERMS_OPTIONS, terms_of
-from flyball.documents.log import log
+from flyball.documents.log import log, write_as
 from flyball.errors import (
     ConfigRefusedError,
     FlyballError,
@@ -70,6 +70,9 @@ def serve(
     decision: Annotated[
         list[Path] | None, option("A decision in YAML; may be repeated. SIGHUP reloads it.", metavar="FILE")
     ] = None,
+    reload: Annotated[
+        bool, option("While developing: serve models and decisions anew whenever their files are edited.", "--reload")
+    ] = False,
     lanes: Annotated[int | None, option("Lanes; by default one per usable core.")] = None,
     config: Annotated[Path | None, option("Server configuration file, in JSON.")] = None,
     registry: RegistryHome = None,
@@ -94,9 +97,10 @@ def serve(
     where = (registry, given["environment"], publisher_key, state, flags.get("trust_root"))
     follower = follower_of(*where, admin_listen=admin_listen)
     settings = _settings(config, given | (follower.settings if follower else {}))
+    write_as(settings.log_format)
     terms = terms_of("serve", flags)
     schedule = schedule_of(settings.journal_folder, compact_every, keep)
-    source = source_of(models, snapshot, model_repository, terms, decision, follower, control)
+    source = source_of(models, snapshot, model_repository, terms, decision, follower, control, reload=reload)
     bundle = source.read()
     signals = Signals(signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     from flyball.native.server import Server

@@ -130,6 +130,7 @@ pub(super) fn allowed(key: &str) -> String {
         "unsigned" => "refuse or allow",
         "journal_kek" => "null, or file:PATH, env:NAME or command:PROGRAM ARGUMENT…",
         "log" => "error, warn, info or debug",
+        "log_format" => "auto, json or text",
         "state_folder" | "features_folder" | "journal_folder" => "null, or the path of a folder",
         "callers" | "ort_path" | "trust_root" | "journal_key" => "null, or the path of a file",
         _ => "true or false",

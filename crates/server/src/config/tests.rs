@@ -22,10 +22,12 @@ fn every_setting_out_of_bounds_is_reported_at_once() {
         memory_bytes_max: Some((64 << 20) - 1),
         grace_ms: u64::MAX,
         log: "loud".into(),
+        log_format: "xml".into(),
         ..ServerConfig::default()
     };
     let paths: Vec<_> = config.check().into_iter().map(|fault| fault.path).collect();
-    let wanted = ["lanes", "compute_lanes", "inline_run_us_max", "memory_bytes_max", "grace_ms", "log"];
+    let wanted =
+        ["lanes", "compute_lanes", "inline_run_us_max", "memory_bytes_max", "grace_ms", "log", "log_format"];
     assert_eq!(paths, wanted);
 }
 

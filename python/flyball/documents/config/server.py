@@ -261,7 +261,13 @@ class ServerConfig(BaseModel):
         "Shorter answers are never compressed; longer ones are if the client accepts it.",
     )
     log: Literal["error", "warn", "info", "debug"] = _setting(
-        "info", "level", "`error`, `warn`, `info`, `debug`", "Lowest severity written to stderr, as JSON lines."
+        "info", "level", "`error`, `warn`, `info`, `debug`", "Lowest severity written to stderr."
+    )
+    log_format: Literal["auto", "json", "text"] = _setting(
+        "auto",
+        "name",
+        "`auto`, `json`, `text`",
+        "How log lines are written: JSON objects, text for people, or `auto`: text if stderr is a terminal, else JSON.",
     )
 
 
