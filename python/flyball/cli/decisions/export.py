@@ -6,13 +6,13 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from flyball.cli.decisions.options import FOLDER, Folder, Kek, Reveal, open_log
+from flyball.cli.decisions.options import FOLDER, ID_WORDS, Folder, Kek, Reveal, open_log
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import console, counted, printed_as_json
 
 
 def export(
-    decision_id: Annotated[str, argument("The decision's id.", metavar="ID")],
+    decision_id: Annotated[str, argument(ID_WORDS, metavar="ID")],
     out: Annotated[Path, option("The evidence pack to write.", "--out", metavar="FILE.zip")],
     url: Annotated[
         str | None,
@@ -28,13 +28,15 @@ def export(
     The script needs only Python:  python verify.py. Proofs refer to a signed checkpoint, so the segment must be sealed:
     a server does that when it ends, or immediately with --url. With --reveal the readable records include personal data.
     """
-    from flyball.decision_log.annotations import checked_id, seal
+    from flyball.decision_log.annotations import seal
     from flyball.decision_log.proof.export import export as run
+    from flyball.decision_log.read.ids import full_id
 
-    wanted = checked_id(decision_id)
+    log = open_log(journal, kek, reveal=reveal)
+    wanted = full_id(log, decision_id)
     if url is not None and not seal(url):
         sys.stderr.write(f"{url} did not seal the segment\n")
-    exported = run(open_log(journal, kek, reveal=reveal), wanted, out)
+    exported = run(log, wanted, out)
     if printed_as_json(exported, json):
         return
     shown = console()

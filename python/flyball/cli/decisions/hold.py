@@ -33,7 +33,7 @@ def hold(
     """Put a legal hold on records: until its release they are kept past retention, and their subjects not erased."""
     from flyball.decision_log.read.filters import instant
 
-    limits = since and instant(since), until and instant(until)
+    limits = since and instant(since, "--since"), until and instant(until, "--until")
     if url is not None:
         from flyball.client import Client
 

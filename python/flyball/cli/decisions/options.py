@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from flyball.decision_log.read.whole_log import WholeLog
 
 FOLDER = Path("journal")
+ID_WORDS = "A decision's id, the beginning of one, or last for the newest."
 
 Folder = Annotated[
     Path, option("The journal's directory.", "--journal-folder", metavar="DIR", envvar="FLYBALL_JOURNAL_FOLDER")

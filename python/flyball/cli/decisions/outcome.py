@@ -7,7 +7,17 @@ import json as json_
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from flyball.cli.decisions.options import FOLDER, DecisionName, Folder, Kek, Key, Url, decision_named, log_if_available
+from flyball.cli.decisions.options import (
+    FOLDER,
+    ID_WORDS,
+    DecisionName,
+    Folder,
+    Kek,
+    Key,
+    Url,
+    decision_named,
+    log_if_available,
+)
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import console, print_json
 from flyball.cli.progress import progress_on
@@ -20,7 +30,7 @@ _COLUMNS = {"id", "decision", "truth", "when", "source"}
 
 
 def outcome(
-    decision_id: Annotated[str | None, argument("The decision's id.", metavar="[ID]")] = None,
+    decision_id: Annotated[str | None, argument(ID_WORDS, metavar="[ID]")] = None,
     truth: Annotated[str | None, option("The true outcome: true, false, a number or text.", metavar="VALUE")] = None,
     when: Annotated[str | None, option("When it became known: 2026-11-15T07:30Z.", metavar="TIME")] = None,
     source: Annotated[str | None, option("The source of the truth.", metavar="NAME")] = None,
@@ -47,9 +57,10 @@ def outcome(
         outcomes = _read(data, decision, when, source)
     else:
         log = log_if_available(journal, url)
-        recorded = None if log is None else find(log, str(decision_id)).decision.decision
-        named = decision_named(str(decision_id), decision, recorded)
-        outcomes = [outcome_document(named, str(decision_id), _truth(str(truth)), when, source)]
+        found = None if log is None else find(log, str(decision_id)).decision
+        wanted = str(decision_id) if found is None else found.id
+        named = decision_named(wanted, decision, None if found is None else found.decision)
+        outcomes = [outcome_document(named, wanted, _truth(str(truth)), when, source)]
     with progress_on(console(stderr=True)) as progress:
         step = progress.begin("outcomes", 1.0)
         count = record_outcomes(

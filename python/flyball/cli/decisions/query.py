@@ -83,8 +83,8 @@ def _filters(log: JournalLog, given: dict[str, str | None]) -> Filters:
     since, until, subject = given["since"], given["until"], given["subject"]
     return Filters(
         decision=given["decision"],
-        since_ns=None if since is None else instant(since),
-        until_ns=None if until is None else instant(until),
+        since_ns=None if since is None else instant(since, "--since"),
+        until_ns=None if until is None else instant(until, "--until"),
         outcome=given["outcome"],
         subject=None if subject is None else log.token(subject),
         where=given["where"],

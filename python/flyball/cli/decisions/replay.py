@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flyball.cli.decisions.options import FOLDER, Folder, Kek, open_log
+from flyball.cli.decisions.options import FOLDER, ID_WORDS, Folder, Kek, open_log
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import console, counted, print_json, printed_as_json
 from flyball.cli.progress import progress_on
@@ -25,7 +25,7 @@ _NOT_THE_SAME = 4
 
 
 def replay(
-    decision_id: Annotated[str | None, argument("One decision, by id.", metavar="[ID]")] = None,
+    decision_id: Annotated[str | None, argument(f"One decision. {ID_WORDS}", metavar="[ID]")] = None,
     decision: Annotated[str | None, option("Only this decision.", metavar="NAME")] = None,
     since: Annotated[str | None, option("Since then: 2h, 1d, or a time.", metavar="TIME")] = None,
     until: Annotated[str | None, option("Before then.", metavar="TIME")] = None,
@@ -65,8 +65,8 @@ def replay(
     selection = Selection(
         decision_id,
         decision,
-        None if since is None else instant(since),
-        None if until is None else instant(until),
+        None if since is None else instant(since, "--since"),
+        None if until is None else instant(until, "--until"),
         sample,
         seed,
     )

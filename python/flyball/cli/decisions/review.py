@@ -8,6 +8,7 @@ import typer
 
 from flyball.cli.decisions.options import (
     FOLDER,
+    ID_WORDS,
     DecisionName,
     Folder,
     Kek,
@@ -38,7 +39,7 @@ _PLAIN = "Stored as plain text that is never erased: no personal data."
 By = Annotated[str, option(f"Who decides. {_PLAIN}", "--by", metavar="NAME", envvar="FLYBALL_ACTOR")]
 Why = Annotated[str, option(f"The reason. {_PLAIN}", "--reason", metavar="TEXT")]
 Instead = Annotated[str, option("The new outcome.", "--outcome", metavar="NAME")]
-DecisionId = Annotated[str, argument("The decision's id.", metavar="ID")]
+DecisionId = Annotated[str, argument(ID_WORDS, metavar="ID")]
 
 
 @review.callback()
@@ -57,7 +58,7 @@ def waiting(
     from flyball.decision_log.read.filters import instant
     from flyball.decision_log.read.reviews import waiting as waiting_now
 
-    since_ns = None if since is None else instant(since)
+    since_ns = None if since is None else instant(since, "--since")
     log = open_log(journal)
     found, count = waiting_now(log, outcome, decision=decision, since_ns=since_ns, most=limit)
     if printed_as_json({"waiting": count, "decisions": [_document(record) for record in found]}, json):
@@ -86,10 +87,9 @@ def override(
     json: AsJson = False,
 ) -> None:
     """Override a decision's outcome, with the person and the reason. It becomes a record in the same chain."""
-    from flyball.decision_log.annotations import checked_id, record_override
+    from flyball.decision_log.annotations import record_override
 
-    wanted = checked_id(decision_id)
-    named = _known(wanted, decision, outcome, journal, url)
+    wanted, named = _known(decision_id, decision, outcome, journal, url)
     record_override(named, wanted, outcome, by=by, why=why, url=url, folder=journal, kek=kek, key=key)
     if printed_as_json({"id": wanted, "outcome": outcome, "by": by, "why": why}, json):
         return
@@ -102,20 +102,21 @@ review.command(
 )(override)
 
 
-def _known(decision_id: str, decision: str | None, outcome: str, journal: Path, url: str | None) -> str:
-    """Return the decision's name; raises for an unknown id, a wrong decision, or an outcome not in its policy."""
+def _known(decision_id: str, decision: str | None, outcome: str, journal: Path, url: str | None) -> tuple[str, str]:
+    """Return the whole id and its decision; raises for an unknown id, a wrong decision, or an outcome not in its policy."""
+    from flyball.decision_log.annotations import checked_id
     from flyball.decision_log.read.reviews import outcomes_of
     from flyball.decision_log.replay.replay import decision_record
 
     log = log_if_available(journal, url)
     if log is None:
-        return decision_named(decision_id, decision, None)
+        return checked_id(decision_id), decision_named(decision_id, decision, None)
     record = decision_record(log, decision_id)
-    named = decision_named(decision_id, decision, str(record["decision"]))
+    named = decision_named(str(record["id"]), decision, str(record["decision"]))
     allowed = outcomes_of(log, record)
     if allowed is not None and outcome not in allowed:
         raise UsageError(f"unknown outcome {outcome!r}", next_step=f"outcomes of this decision: {', '.join(allowed)}")
-    return named
+    return str(record["id"]), named
 
 
 def _instead(log: JournalLog, record: Json) -> str:

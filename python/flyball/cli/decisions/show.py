@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated
 
-from flyball.cli.decisions.options import FOLDER, Folder, Kek, Reveal, open_log
+from flyball.cli.decisions.options import FOLDER, ID_WORDS, Folder, Kek, Reveal, open_log
 from flyball.cli.option import AsJson, argument
 from flyball.cli.output import console, print_json
 
 
 def show(
-    decision_id: Annotated[str, argument("The decision's id, from its response.", metavar="ID")],
+    decision_id: Annotated[str, argument(ID_WORDS, metavar="ID")],
     journal: Folder = FOLDER,
     reveal: Reveal = False,
     kek: Kek = None,

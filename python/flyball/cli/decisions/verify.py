@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from flyball.cli.decisions.options import FOLDER, Folder, open_log
+from flyball.cli.decisions.options import FOLDER, ID_WORDS, Folder, open_log
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import console, counted, print_json
 from flyball.cli.progress import progress_on
@@ -21,7 +21,7 @@ _SHOWN = 50
 
 
 def verify(
-    decision_id: Annotated[str | None, argument("Only one decision, by its inclusion proof.", metavar="[ID]")] = None,
+    decision_id: Annotated[str | None, argument(f"Only one, by its inclusion proof. {ID_WORDS}", metavar="[ID]")] = None,
     segment: Annotated[int | None, option("Only this segment.", min=1, metavar="N")] = None,
     checkpoint: Annotated[
         Path | None, option("A checkpoint stored elsewhere; the log must still contain what it signs.", metavar="FILE")

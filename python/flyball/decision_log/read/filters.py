@@ -41,8 +41,18 @@ class Filters:
         return " AND ".join(parts) or "true"
 
 
-def instant(text: str, *, now_ns: int | None = None) -> int:
-    """Parse a time into ns since 1970: an age (90s, 15m, 2h, 1d, 1w), or ISO 8601, UTC without a zone."""
+def instant(text: str, flag: str = "", *, now_ns: int | None = None) -> int:
+    """Parse a time into ns since 1970: an age (90s, 15m, 2h, 1d, 1w), or ISO 8601, UTC without a zone.
+
+    Messages name the `flag` that had it.
+    """
+    try:
+        return _checked_ns(text, now_ns)
+    except UsageError as error:
+        raise UsageError(f"{flag}: {error.message}" if flag else error.message, next_step=error.next_step) from error
+
+
+def _checked_ns(text: str, now_ns: int | None) -> int:
     unix_ns = _unix_ns(text, now_ns)
     if not _FIRST_NS <= unix_ns <= _LAST_NS:
         raise UsageError(f"{text!r} is out of range", next_step="give a time from 1677-09-22 to 2262-04-11")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
-from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from flyball.decision_log.read.ids import full_id, query_step
 from flyball.errors import JournalRefusedError, NotFoundError
 
 if TYPE_CHECKING:
@@ -205,13 +205,8 @@ class History:
 
 
 def find(log: JournalLog, decision_id: str) -> History:
-    """The history of a decision; raises `NotFoundError` if the log does not have it."""
-    try:
-        wanted = str(UUID(decision_id))
-    except ValueError as error:
-        raise NotFoundError(
-            f"{decision_id!r} is not a decision id", code="record_not_found", next_step="list ids:  flyball decisions query"
-        ) from error
+    """The history of a decision, by its id or the beginning of it; raises `NotFoundError` if the log does not have it."""
+    wanted = full_id(log, decision_id)
     documents = log.find(wanted)
     found = [typed(document) for document in documents]
     decided = [record for record in found if isinstance(record, Decided | Failed)]
@@ -225,7 +220,7 @@ def find(log: JournalLog, decision_id: str) -> History:
         raise NotFoundError(
             f"the journal in {log.folder} has no decision {wanted}",
             code="record_not_found",
-            next_step="list decisions:  flyball decisions query",
+            next_step=query_step(log),
         )
     # Rights are per decision: annotations under another decision's name do not count.
     decision = decided[0].decision

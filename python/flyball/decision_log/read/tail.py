@@ -29,7 +29,7 @@ def follow(
 ) -> Iterator[dict[str, Any]]:
     """Yield the last records, then each new one, without end. Calls `pause` between polls."""
     options = {"kinds": None if kinds is None else list(kinds), "decision": decision}
-    earlier, at = _last(log, options, last)
+    earlier, at = last_records(log, options, last)
     yield from earlier
     while True:
         lines, at, end = log.chunk(at, _CHUNK, options)
@@ -38,7 +38,7 @@ def follow(
             pause(_PAUSE_S)
 
 
-def _last(log: JournalLog, options: dict[str, Any], most: int) -> tuple[deque[dict[str, Any]], int]:
+def last_records(log: JournalLog, options: dict[str, Any], most: int) -> tuple[deque[dict[str, Any]], int]:
     """The last matching records, and where to continue. Looks back further until there are enough."""
     segments = log.segments()
     first = segments[0].first_seq if segments else 0
