@@ -221,12 +221,16 @@ def test_a_request_in_flight_ends_well_when_its_model_is_unloaded(
     server = begin("slow", **ALL_ALLOWED)
     inputs = row("slow", 1)
     got: list[Arrays] = []
+    refused: list[InferenceServerException] = []
     stop = threading.Event()
 
     def ask() -> None:
-        with http_client(server) as own, contextlib.suppress(InferenceServerException):
-            while not stop.is_set():
-                got.append(http_infer(own, "slow", inputs))
+        with http_client(server) as own:
+            while not stop.is_set() and not refused:
+                try:
+                    got.append(http_infer(own, "slow", inputs))
+                except InferenceServerException as error:
+                    refused.append(error)
 
     asking = threading.Thread(target=ask)
     asking.start()
@@ -235,11 +239,14 @@ def test_a_request_in_flight_ends_well_when_its_model_is_unloaded(
         with protocol.client(server) as client:
             client.unload_model("slow")
             until("it has left", lambda: protocol.index(client) == [("slow", "1", "UNAVAILABLE", "unloaded")] or None)
+        until("a later request is refused", lambda: refused or None)
     finally:
         stop.set()
         asking.join(10)
     for answer in got:
         assert_same(answer, reference("slow", inputs))
+    unloaded = "Request for unknown model: 'slow' has no available versions: unloaded"
+    assert [(error.status(), error.message()) for error in refused] == [("503", unloaded)]
     ended = metrics(server)
     assert [ended.sum("flyball_requests_total", outcome=outcome) for outcome in ("failed", "abandoned")] == [0, 0]
 

@@ -65,7 +65,7 @@ def outcomes(text: str) -> list[tuple[str, list[str]]]:
 
 
 @pytest.mark.timeout(300)
-def test_the_readme_s_own_model_shares_runs() -> None:
+def test_the_readme_s_own_model_can_share_runs() -> None:
     assert "batching on" in followed(REPOSITORY / "README.md").printed["flyball inspect fraud.onnx"]
 
 

@@ -156,7 +156,8 @@ def test_headers_over_the_limit_are_refused(strict: Server, reference: Reference
     with crowd(strict, "linear", reference, connections=2), Raw(strict) as raw:
         raw.send(raw_post("linear", b"{}", headers=f"X-Long: {'a' * 20000}\r\n"))
         reply = raw.reply()
-    assert reply is None or reply.status == 431
+    assert reply is not None
+    assert reply.status == 431
 
 
 def test_bytes_that_are_not_http_end_only_their_own_connection(strict: Server, reference: Reference) -> None:
@@ -289,8 +290,7 @@ def test_half_a_request_then_silence_is_answered_408_after_the_body_timeout(stri
 def test_half_a_head_then_silence_ends_the_connection(strict: Server, reference: Reference) -> None:
     with crowd(strict, "linear", reference, connections=2), Raw(strict) as raw:
         raw.send(b"POST /v2/models/linear/infer HTTP/1.1\r\nHost: te")
-        reply = raw.reply()
-    assert reply is None or reply.status == 408
+        assert raw.reply() is None
 
 
 def test_half_a_request_then_close_is_counted_as_abandoned(strict: Server, reference: Reference) -> None:

@@ -290,8 +290,14 @@ def test_a_registry_in_postgresql_is_followed_and_a_killed_database_stops_nobody
             desk.registry.rollback("fraud", "production", actor=ADA)
         own_postgres.run()
         desk.promote(desk.ready())
-        until("the database is back", lambda: loop.tick(plane) or True)
-        assert len(plane.applied) == 2
+
+        def applied() -> bool:
+            loop.tick(plane)
+            return len(plane.applied) == 2
+
+        until("the promotion is applied", applied)
+        first, second = (bundle.parsed_index().generation for bundle in plane.applied)
+        assert first < second
         assert desk.registry.verify().findings == []
     finally:
         loop.stop()

@@ -1,14 +1,17 @@
 """Compaction beside a server: a child that gives way, one at a time, and ends with it."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 from typer.testing import CliRunner
 
 from flyball.cli.app import application
 from flyball.cli.compaction import schedule_of
+from flyball.decision_log.retention import background
 from flyball.decision_log.retention.background import Schedule, compact_command
 from flyball.decision_log.retention.retired import read_retired
 from flyball.errors import UsageError
@@ -16,21 +19,39 @@ from tests.support import journal_folders
 from tests.support.serving import until
 
 
-def test_a_schedule_runs_its_command_again_and_again_and_never_two_at_once(tmp_path: Path) -> None:
-    notes = tmp_path / "runs"
-    script = (
-        "import sys, os, pathlib; folder = pathlib.Path(sys.argv[1]); folder.mkdir(); "
-        "os.rmdir(folder); open(str(folder) + '.log', 'a').write('x')"
-    )
-    schedule = Schedule([sys.executable, "-c", script, str(notes)], every_s=0.0)
-    log = tmp_path / "runs.log"
+class Started(subprocess.Popen[bytes]):
+    """A child, remembered once it has been started."""
 
-    def ran_twice() -> bool:
+    all: ClassVar[list["Started"]] = []
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.all.append(self)
+
+
+def test_a_schedule_runs_its_command_again_and_again_and_never_two_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A child ends when the test says so; until then every tick finds it at work."""
+    monkeypatch.setattr(Started, "all", [])
+    monkeypatch.setattr(background.subprocess, "Popen", Started)
+    may_end = tmp_path / "may_end"
+    script = "import pathlib, sys, time\nwhile not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.005)"
+    schedule = Schedule([sys.executable, "-c", script, str(may_end)], every_s=0.0)
+
+    def started(wanted: int) -> bool:
         schedule.tick()
-        return log.exists() and len(log.read_text()) >= 2
+        return len(Started.all) >= wanted
 
-    until("two runs", ran_twice)
-    schedule.stop()
+    try:
+        for _ in range(100):
+            schedule.tick()
+        assert len(Started.all) == 1, "a second one was started beside it"
+        may_end.touch()
+        until("a second run", lambda: started(2))
+        assert Started.all[0].poll() == 0
+    finally:
+        schedule.stop()
 
 
 def test_stopping_a_schedule_ends_the_child_that_is_at_work(tmp_path: Path) -> None:
@@ -48,13 +69,22 @@ def test_stopping_a_schedule_ends_the_child_that_is_at_work(tmp_path: Path) -> N
         os.kill(child, 0)
 
 
-def test_the_command_compacts_in_a_child_of_low_priority(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    journal_folders.filled(tmp_path, [3])
-    answer = CliRunner().invoke(application(), ["decisions", "compact", "--journal-folder", str(tmp_path)])
+def test_the_command_compacts_in_a_child_of_low_priority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Python imports `sitecustomize` in the child alone, where it writes down what priority the child ended with."""
+    journal_folders.filled(tmp_path / "journal", [3])
+    said = tmp_path / "said"
+    ending = f"open({str(said)!r}, 'a').write(f'{{os.getpid()}} {{os.nice(0)}}\\n')"
+    (tmp_path / "sitecustomize.py").write_text(f"import atexit, os\natexit.register(lambda: {ending})\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    answer = CliRunner().invoke(application(), ["decisions", "compact", "--journal-folder", str(tmp_path / "journal")])
     assert answer.exit_code == 0, capfd.readouterr().err
-    assert list(read_retired(tmp_path)) == [1]
+    assert list(read_retired(tmp_path / "journal")) == [1]
     assert "1 segment, 3 records" in capfd.readouterr().err
-    assert os.nice(0) < 10, "this process is as it was"
+    [(child, nice)] = [map(int, line.split()) for line in said.read_text().splitlines()]
+    assert child != os.getpid()
+    assert nice == os.nice(0) + 10
 
 
 def test_the_child_is_told_where_and_how_long(tmp_path: Path) -> None:
