@@ -16,7 +16,6 @@ HEADER_BYTES = 256
 RECOVERED = 4
 _HEADER = struct.Struct("<8sIB3x16s16s32sQQ32s32sQq")
 _HEAD = struct.Struct("<IIQ32s")
-_DURABLE = struct.Struct("<QQ")
 _CRC_TABLE: list[int] = []
 
 
@@ -130,12 +129,6 @@ def kinds(found: list[Segment]) -> Counter[str]:
 def ids(found: list[Segment], kind: str = "decision") -> Counter[bytes]:
     """How often each id stands there as such a record."""
     return Counter(frame.id for frame in counted(found) if frame.kind == kind)
-
-
-def durable(folder: Path) -> tuple[int, int]:
-    """Segment and bytes of it that are on the disk."""
-    segment, length = _DURABLE.unpack((folder / "durable").read_bytes()[: _DURABLE.size])
-    return segment, length
 
 
 def leaf(*parts: bytes) -> bytes:

@@ -1,13 +1,10 @@
 """The reader that judges the journal is judged itself: by what another author wrote, and by what was changed in it."""
 
-import random
-import struct
 import uuid
 from pathlib import Path
 
 import pytest
 
-from bench.claims.journal import cycles
 from tests.reference import journal
 from tests.support import journal_folders
 
@@ -46,15 +43,3 @@ def test_it_finds_a_byte_that_changed(log: Path, place: int) -> None:
 def test_it_finds_a_segment_that_is_gone(log: Path) -> None:
     journal.segments(log)[1].path.unlink()
     assert journal.faults(journal.segments(log))
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_power_that_is_lost_takes_nothing_that_was_on_the_disk(log: Path, seed: int) -> None:
-    found = journal.segments(log)
-    path, place = found[-2].path, found[-2].frames[2].offset
-    (log / "durable").write_bytes(struct.pack("<QQ", found[-2].number, place))
-    before, others = path.read_bytes(), [segment.path.read_bytes() for segment in found[:-2]]
-    cycles.lose_power(log, random.Random(seed))
-    after = path.read_bytes()
-    assert (len(after), after[:place]) == (len(before), before[:place])
-    assert [segment.path.read_bytes() for segment in found[:-2]] == others

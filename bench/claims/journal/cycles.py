@@ -1,8 +1,8 @@
 """Kills a server under load repeatedly, and compares the log with the acknowledged decisions after each restart.
 
 A killed process loses unwritten data; a machine that loses power loses unsynced data. Therefore in half of the cycles
-some of the log's pages beyond its durable position are wiped, as a disk may leave them. Shared by `make test`, `make crash`
-and `make claim-journal`.
+some of the pages that the server wrote and did not fsync are wiped, as a disk may leave them. Shared by `make test`,
+`make crash` and `make claim-journal`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from bench.claims.journal import specs
 from bench.claims.journal.callers import Callers
+from bench.parts.unsynced import Unsynced
 from flyball.bench.process import Process
 from flyball.bench.stages import metrics
 from flyball.errors import FlyballError
@@ -27,21 +28,22 @@ from flyball.native.journal import JournalLog
 from tests.reference import journal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 SYNC, BUFFERED = "pay-sync", "pay-buffered"
 RECORD_FAILED = "urn:flyball:fault:record_failed"
-CALLERS_EACH, ALIVE_MS, PAGE_BYTES = 2, (50, 500), 4096
+CALLERS_EACH, ALIVE_MS = 2, (50, 500)
 ROUND_CYCLES = 50
 """Cycles per log, which is verified whole after each of them."""
 LOSS_MS_MAX, SYNC_MS = 400, 50
-_SETTINGS = {
+SMALL = {
     "journal_loss_ms_max": LOSS_MS_MAX,
     "journal_sync_ms": SYNC_MS,
     "journal_segment_bytes": 1 << 20,
     "journal_checkpoint_s": 1,
 }
+"""Settings with which few cycles see many segments, checkpoints and full windows; the claim has the defaults."""
 
 
 @dataclass(slots=True)
@@ -60,6 +62,8 @@ class Found:
     refused: int = 0
     """Refused without a record in time, the declared behaviour with a slow disk."""
     recovered: int = 0
+    wiped_bytes: int = 0
+    """What power losses took."""
     started_s: list[float] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
@@ -76,17 +80,24 @@ class _Killed:
 
 
 def crash(
-    flyballd: Path, folder: Path, cycles: int, seed: int, tell: Callable[[str], None], *, cpus: Sequence[int] | None = None
+    flyballd: Path,
+    folder: Path,
+    cycles: int,
+    seed: int,
+    tell: Callable[[str], None],
+    *,
+    settings: Mapping[str, int] | None = None,
+    cpus: Sequence[int] | None = None,
 ) -> Found:
     """Run the cycles, at most `ROUND_CYCLES` per log."""
     index = specs.snapshot(folder, {SYNC: "{durability: sync}", BUFFERED: "{durability: buffered}"})
     found, chance = Found(), random.Random(seed)
     for number, start in enumerate(range(0, cycles, ROUND_CYCLES)):
         place = folder / f"journal-{number}"
-        config = specs.configured(folder / f"config-{number}.json", place, **_SETTINGS)
+        config = specs.configured(folder / f"config-{number}.json", place, **(settings or {}))
         command = [str(flyballd), "--unsigned", "allow", "--snapshot", str(index), "--config", str(config)]
         command += ["--listen", "127.0.0.1:0"]
-        _round(_Server(command, cpus), place, min(ROUND_CYCLES, cycles - start), chance, found)
+        _round(_Server(command, Unsynced.over(place, folder), cpus), place, min(ROUND_CYCLES, cycles - start), chance, found)
         tell(f"{found.cycles:,} cycles, {found.acknowledged.total():,} acknowledged, {len(found.wrong)} wrong")
     return found
 
@@ -94,12 +105,14 @@ def crash(
 @dataclass(frozen=True, slots=True)
 class _Server:
     command: list[str]
+    disk: Unsynced
     cpus: Sequence[int] | None
 
     @contextmanager
     def running(self, found: Found) -> Iterator[Process]:
+        environment = {"ORT_DYLIB_PATH": str(ort_library()), **self.disk.next_process()}
         began = time.monotonic()
-        with Process(self.command, cpus=self.cpus, environment={"ORT_DYLIB_PATH": str(ort_library())}) as process:
+        with Process(self.command, cpus=self.cpus, environment=environment) as process:
             found.started_s.append(time.monotonic() - began)
             yield process
 
@@ -111,7 +124,7 @@ def _round(server: _Server, place: Path, cycles: int, chance: random.Random, fou
             _check(place, killed, found)
             killed = _load_and_kill(process, place, chance)
         if killed.wiped:
-            lose_power(place, chance)
+            found.wiped_bytes += server.disk.lose_power(chance)
         found.cycles += 1
     with server.running(found):
         _check(place, killed, found)
@@ -163,25 +176,6 @@ def _check(place: Path, killed: _Killed | None, found: Found) -> None:
 
 def _verify(place: Path) -> list[str]:
     return [finding.model_dump_json() for finding in JournalLog(place).verify().findings]
-
-
-def lose_power(place: Path, chance: random.Random) -> None:
-    """Wipe pages beyond the durable position: none, all, or some, as they happened to be written."""
-    segment, length = journal.durable(place)
-    share = chance.choice([0.0, 0.5, 1.0])
-    for path in sorted((place / "segments").glob("*.fbj")):
-        # A segment is named once its header is on the disk.
-        begin = length if int(path.stem) == segment else journal.HEADER_BYTES
-        if int(path.stem) < segment:
-            continue
-        with path.open("r+b") as file:
-            end = file.seek(0, os.SEEK_END)
-            while begin < end:
-                stop = min(begin // PAGE_BYTES * PAGE_BYTES + PAGE_BYTES, end)
-                if chance.random() < share:
-                    file.seek(begin)
-                    file.write(bytes(stop - begin))
-                begin = stop
 
 
 def gauge(page: str, name: str) -> float:
