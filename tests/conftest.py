@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from bench.parts.postgres import PostgresServer
-from tests.support import external_servers, serving
+from tests.support import external_servers, parts, serving
 from tests.support import onnx_models as makers
 from tests.support.serving import Server
 
@@ -24,6 +24,17 @@ settings.register_profile(
     "full", max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("full" if os.environ.get("FLYBALL_TESTS") == "full" else "quick")
+
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What was left out for want of a part is named at the end of every run."""
+    reports = terminalreporter.getreports("skipped")
+    if lines := parts.summary(report.longrepr[2] for report in reports if isinstance(report.longrepr, tuple)):
+        terminalreporter.section("left out")
+        for line in lines:
+            terminalreporter.write_line(line)
+
 
 Reference = Callable[[str, makers.Arrays], makers.Arrays]
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -13,12 +12,11 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from tests.support import command_line, model_repositories, onnx_models, serving
+from tests.support import command_line, model_repositories, onnx_models, parts, serving
 from tests.support.serving import Server
 from tests.support.wire import Http, assert_same
 
 INPUTS = {"x": np.arange(8, dtype=np.float32).reshape(2, 4)}
-REQUIRED = "FLYBALL_MLFLOW_REQUIRED"
 
 
 def expected(path: Path) -> dict[str, np.ndarray]:
@@ -44,11 +42,7 @@ class Mlflow:
     """A real MLflow server in an environment of its own, with its artifact proxy."""
 
     def __init__(self, folder: Path) -> None:
-        python = os.environ.get("FLYBALL_MLFLOW_PYTHON")
-        if python is None or shutil.which(python) is None:
-            line = "MLflow is missing; make test-full gets it, or name a Python that has it: FLYBALL_MLFLOW_PYTHON=…"
-            assert REQUIRED not in os.environ, line
-            pytest.skip(line)
+        python = parts.program("mlflow", variable="FLYBALL_MLFLOW_PYTHON")
         self._python, self._folder = python, folder
         self.port = serving.free_port()
         self.url = f"http://127.0.0.1:{self.port}"

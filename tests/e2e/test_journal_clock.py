@@ -3,7 +3,6 @@
 The clock is stepped for one process alone, by a few lines of C before libc's own (`LD_PRELOAD`).
 """
 
-import shutil
 import subprocess
 import uuid
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 from flyball.native.journal import JournalLog
 from tests.reference import journal
 from tests.support import journal_servers as journals
-from tests.support import serving
+from tests.support import parts, serving
 from tests.support.decision_documents import ask, decided
 from tests.support.serving import Server
 
@@ -37,9 +36,7 @@ HOUR_S = 3600
 
 @pytest.fixture(scope="module")
 def stepped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("a stepped clock needs a C compiler")
+    compiler = parts.program("cc", "cc")
     folder = tmp_path_factory.mktemp("clock")
     source, library = folder / "stepped.c", folder / "stepped.so"
     source.write_text(STEPPED)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -142,7 +141,6 @@ def test_windows_are_filled_from_a_journal_s_period(folder: Path) -> None:
         assert server.stop().code == 0
 
 
-@pytest.mark.skipif(shutil.which("redis-server") is None, reason="needs redis-server")
 def test_windows_in_redis_are_filled_while_servers_run(folder: Path) -> None:
     now = int(time.time())
     (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, past(now))))

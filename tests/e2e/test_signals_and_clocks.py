@@ -1,7 +1,6 @@
 """Signals while a server is stopped and continued, and while its clock is stepped; and who it runs as."""
 
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Callable
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import serving, snapshots
+from tests.support import parts, serving, snapshots
 from tests.support.onnx_models import row
 from tests.support.serving import Server
 from tests.support.wire import Http
@@ -55,9 +54,7 @@ def test_a_server_that_was_stopped_and_continued_serves_on_and_still_hears_sigte
 
 @pytest.fixture(scope="module")
 def stepped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("a stepped clock needs a C compiler")
+    compiler = parts.program("cc", "cc")
     folder = tmp_path_factory.mktemp("clock")
     source, library = folder / "stepped.c", folder / "stepped.so"
     source.write_text(STEPPED)

@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.parts.here import NotHereError
+from flyball.native.machine import build_info
+from tests.support.parts import needing
+
 
 class HeldClock:
     """Time of the server that was started while this was held."""
@@ -29,6 +33,9 @@ class HeldClock:
 @contextmanager
 def held_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldClock]:
     """For the next server that is started."""
+    with needing("virtual-time"):
+        if (profile := build_info().profile) != "tested":
+            raise NotHereError(f"profile {profile} has no virtual time; build one that has: make PROFILE=tested build")
     # Not below a test's own folder: names of sockets have a hundred characters at most.
     with tempfile.TemporaryDirectory(prefix="clock-") as folder:
         path = Path(folder, "clock")
