@@ -26,7 +26,6 @@ settings.register_profile(
 settings.load_profile("full" if os.environ.get("FLYBALL_TESTS") == "full" else "quick")
 
 
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What was left out for want of a part is named at the end of every run."""
     reports = terminalreporter.getreports("skipped")
