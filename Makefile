@@ -48,7 +48,7 @@ PARTS := FLYBALL_VERSITYGW="$(CURDIR)/.parts/versitygw" FLYBALL_H2SPEC="$(CURDIR
 FULL_PARTS := .parts/versitygw .parts/h2spec .parts/mlflow/ready .parts/model-signing/ready
 COMMIT = $(if $(filter dist,$(PROFILE)),$(wildcard .git/logs/HEAD))
 
-.PHONY: help build check demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-compat claim-ease claim-hardening wheel busy crash plots-tails bench-peers compare-builds conformance fuzz release shipped stubs suite tools-present
+.PHONY: help build check demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-compat claim-ease claim-hardening wheel busy crash claims-page bench-peers compare-builds conformance fuzz release shipped stubs suite tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -127,43 +127,48 @@ fmt: .venv/synced ## format Rust and Python
 	@$(BIN)/ruff check --quiet --fix --exit-zero .
 	@$(BIN)/ruff format --quiet .
 
+# Of every claim: ONLY="topic …" measures some and adds them to the newest record of this build, RESUME=1 those that it lacks,
+# QUICK=1 measures windows that prove nothing and stores nothing. STRICT=1, which the command reads, fails where a claim was
+# measured nowhere.
+CLAIM_OPTIONS = $(if $(ONLY),--only $(ONLY)) $(if $(RESUME),--resume) $(if $(QUICK),--quick)
+
 # Its echo is an example of the server's crate: under another commit cargo would compile that crate twice.
 claim-skeleton: export FLYBALL_COMMIT := $(HEAD_COMMIT)
 claim-skeleton: shipped ## prove the claims of docs/claims.md on this machine (about 15 minutes)
 	@echo "claim-skeleton: building the echo that the claims compare with"
 	@cargo build --quiet --profile dist --locked -p flyball-server --example echo
-	@$(BIN)/python -m bench.claims.skeleton
+	@$(BIN)/python -m bench.claims.skeleton $(CLAIM_OPTIONS)
 
 claim-bench: shipped ## prove the claims of the benchmark itself (about 15 minutes; downloads wrk, oha and perf_analyzer)
-	@$(BIN)/python -m bench.claims.bench
+	@$(BIN)/python -m bench.claims.bench $(CLAIM_OPTIONS)
 
 claim-tails: shipped ## prove the claims about tails on this machine (about 25 minutes; ONLY="steady bursts" for some)
-	@$(BIN)/python -m bench.claims.tails $(if $(ONLY),--only $(ONLY))
+	@$(BIN)/python -m bench.claims.tails $(CLAIM_OPTIONS)
 
 claim-protocol: shipped ## prove the claims about the protocol on this machine (about 12 minutes; ONLY="beside rates" for some)
-	@$(BIN)/python -m bench.claims.protocol $(if $(ONLY),--only $(ONLY))
+	@$(BIN)/python -m bench.claims.protocol $(CLAIM_OPTIONS)
 
 claim-decisions: shipped ## prove the claims about decisions on this machine (about 15 minutes; ONLY="stages beside" for some)
-	@$(BIN)/python -m bench.claims.decisions $(if $(ONLY),--only $(ONLY))
+	@$(BIN)/python -m bench.claims.decisions $(CLAIM_OPTIONS)
 
 claim-journal: shipped ## prove the claims about the decision journal on this machine (about 30 minutes; ONLY="path sync" for some)
 	@cargo build --quiet --profile dist --locked -p flyball-journal --example pour
-	@$(BIN)/python -m bench.claims.journal $(if $(ONLY),--only $(ONLY))
+	@$(BIN)/python -m bench.claims.journal $(CLAIM_OPTIONS)
 
 claim-registry: shipped .parts/versitygw .parts/model-signing/ready ## prove the claims about the registry on this machine (about 12 minutes; ONLY="scale kill" for some)
-	@$(PARTS) $(BIN)/python -m bench.claims.registry $(if $(ONLY),--only $(ONLY))
+	@$(PARTS) $(BIN)/python -m bench.claims.registry $(CLAIM_OPTIONS)
 
 claim-convert: shipped ## prove the claims about converting and optimising models on this machine (about 25 minutes; ONLY="killed" for some)
-	@$(BIN)/python -m bench.claims.convert $(if $(ONLY),--only $(ONLY))
+	@$(BIN)/python -m bench.claims.convert $(CLAIM_OPTIONS)
 
 claim-compat: shipped ## run Triton's own suites against flyball (about 25 minutes; TRITON_QA_DIR=…/server/qa TRITON_CLIENT_DIR=…/client; ONLY="infer http" for some)
 	@TRITON_QA_DIR="$(TRITON_QA_DIR)" TRITON_CLIENT_DIR="$(TRITON_CLIENT_DIR)" $(BIN)/python -m conformance.originals $(if $(ONLY),--only $(ONLY))
 
 claim-ease: shipped wheel ## prove the claims about a new user's first hour on this machine (about 10 minutes; ONLY="readme" for some)
-	@$(BIN)/python -m bench.claims.ease $(if $(ONLY),--only $(ONLY))
+	@$(BIN)/python -m bench.claims.ease $(CLAIM_OPTIONS)
 
 claim-hardening: shipped .parts/h2spec ## try every known fault again on this machine (about two hours; ONLY="attempts" for some)
-	@$(PARTS) $(BIN)/python -m bench.claims.hardening $(if $(ONLY),--only $(ONLY))
+	@$(PARTS) $(BIN)/python -m bench.claims.hardening $(CLAIM_OPTIONS)
 
 busy: ## run the timing-dependent tests 50 times beside four busy processes (TIMES=50; about 80 minutes)
 	@$(MAKE) PROFILE=tested build
@@ -172,8 +177,8 @@ busy: ## run the timing-dependent tests 50 times beside four busy processes (TIM
 crash: shipped ## kill a server under load 1,000 times and check its acknowledged records (about 10 minutes)
 	@$(BIN)/python -m bench.claims.journal --only crash
 
-plots-tails: .venv/synced ## redraw the tails' tables and pictures of docs/performance.md from the published record
-	@$(BIN)/python -m bench.publish tails
+claims-page: ## make docs/claims.md, docs/performance.md and the tails' pictures from the stored records
+	@$(BIN)/python -m bench.publish
 
 fuzz: tools-present ## fuzz every decoder for FUZZ_SECONDS=60 each (ONLY="grpc_frame" for some)
 	@cargo fuzz --version >/dev/null 2>&1 || { echo "cargo-fuzz is missing; get it: cargo install --locked cargo-fuzz"; exit 1; }

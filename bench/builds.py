@@ -15,7 +15,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from bench.claims.decisions import example
-from bench.claims.report import RESULTS, exit_with
+from bench.claims.record import RESULTS
+from bench.claims.report import exit_with
 from bench.claims.subjects import ANY_PORT
 from flyball.bench.models.fraud import make_fraud_gbdt
 from flyball.bench.process import Process, on_cpus, split_cpus

@@ -1,40 +1,41 @@
-"""Publishes figures on docs/performance.md.
+"""Makes the pages of figures: docs/claims.md and docs/performance.md, from claims, stored records and templates.
 
-    python -m bench.publish RECORD.json              a record of `make bench-peers`
-    python -m bench.publish tails [REPORT.json …]    reports of `make claim-tails`; without one the published are drawn anew
+    python -m bench.publish                  both pages and the pictures of tails:  make claims-page
+    python -m bench.publish RECORD.json      the same, and a record of `make bench-peers` that is published first
 
-Copies what it is given to bench/results/published, compressed, draws its plots into docs/images, and writes its tables
-between the marks of the page. Time lines and histograms of a search's and a curve's windows stay out of the copy: no report
-shows them, and they are most of its bytes.
+A published record of the peers is a compressed copy in bench/results/published. Time lines and histograms of a search's and
+a curve's windows stay out of it: no report shows them, and they are most of its bytes.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.claims import ages, page
+from bench.claims.check import rewritten
+from bench.claims.record import RECORDS
 from bench.claims.report import exit_with
+from bench.claims.table import suites
 from bench.claims.tails import page as tails
 from flyball.bench.record import BenchRecord
 from flyball.bench.report import summarise, write_plots
 from flyball.bench.report.texts import host, name_of, notes, setting, warnings
 from flyball.bench.table import latency, rate, size
-from flyball.errors import UsageError
+from flyball.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bench.claims.claim import Suite
     from flyball.bench.record import Window
     from flyball.bench.report.summary import SubjectFigures, Summary
 
 PAGE = Path("docs/performance.md")
 PUBLISHED = Path("bench/results/published")
 IMAGES = Path("docs/images")
-_BEGIN, _END = "<!-- peers: written by bench/publish.py -->", "<!-- /peers -->"
+_SOURCES = "bench/results/published, bench/results/claims/tails and bench/claims/pages/performance.md"
 _PLOTS = {
     "kept": "the highest rate that keeps the SLO, with its interval",
     "rate": "latency against rate",
@@ -79,52 +80,61 @@ def _slim(window: Window) -> Window:
     return window.model_copy(update={"result": window.result.model_copy(update=raw)})
 
 
-def publish_record(path: Path) -> int:
-    """A record of the peers."""
-    record = BenchRecord.read(path)
+def peers_section(published: Path) -> list[str]:
+    """The table, the host, what is doubtful, and the pictures, of a published record."""
+    record = BenchRecord.read(published)
     summary = summarise(record)
+    there = {kind: IMAGES / f"peers-{kind}.png" for kind in _PLOTS}
+    images = [f"![{_PLOTS[kind]}](images/{path.name})" for kind, path in there.items() if path.is_file()]
+    doubts = [f"- {words}" for words in (*warnings(summary), *notes(summary))]
+    shown = [f"[{published.name}](../{published}): {_title(summary)}.", "", *table(summary), "", f"{host(record)}.", ""]
+    return [*shown, *doubts, *([""] if doubts else []), *images]
+
+
+def publish_record(path: Path) -> None:
+    """Copy a record of the peers, and draw its pictures."""
+    record = BenchRecord.read(path)
     PUBLISHED.mkdir(parents=True, exist_ok=True)
     published = PUBLISHED / f"{path.name.removesuffix('.gz')}.gz"
     record.model_copy(update={"windows": [_slim(window) for window in record.windows]}).write(published)
     IMAGES.mkdir(parents=True, exist_ok=True)
-    plots = {plot.stem.rpartition("-")[2]: plot for plot in write_plots(summary, IMAGES, "peers")}
-    images = [f"![{alt}](images/{plots[kind].name})" for kind, alt in _PLOTS.items() if kind in plots]
-    doubts = [f"- {words}" for words in (*warnings(summary), *notes(summary))]
-    shown = [f"[{published.name}](../{published}): {_title(summary)}.", "", *table(summary), "", f"{host(record)}.", ""]
-    write_between(_BEGIN, _END, [*shown, *doubts, *([""] if doubts else []), *images, ""])
-    print(f"{PAGE}, {len(plots)} plots, {published}")
+    for plot in write_plots(summarise(record), IMAGES, "peers"):
+        print(plot)
+
+
+def performance(chosen: Sequence[Suite], images: Path | None, results: Path = RECORDS) -> str:
+    """docs/performance.md; draws the pictures of tails if given a folder."""
+    peers = sorted(PUBLISHED.glob("*-peers-*.json.gz"))
+    (suite,) = (suite for suite in chosen if suite.name == "tails")
+    shown, drawn = tails.section(page.folders_of(suite, results), suite.topics, images)
+    for path in drawn:
+        print(path)
+    parts = {"peers": peers_section(peers[-1]) if peers else ["No run of `make bench-peers` is stored."], "tails": shown}
+    text = page.GENERATED.format(sources=_SOURCES) + "\n\n" + (page.TEMPLATES / PAGE.name).read_text()
+    for name, lines in parts.items():
+        text = text.replace(f"{{{{{name}}}}}", "\n".join(lines).strip())
+    return text
+
+
+def make_pages() -> int:
+    """Write both pages."""
+    chosen = suites()
+    if found := page.undeclared(chosen) + rewritten():
+        raise RefusedError("; ".join(found))
+    page.PAGE.write_text(page.render((page.TEMPLATES / page.PAGE.name).read_text(), chosen, ages.head_commit()))
+    PAGE.write_text(performance(chosen, IMAGES))
+    print(f"{page.PAGE}, {PAGE}")
     return 0
-
-
-def publish_tails(reports: Sequence[Path]) -> int:
-    """Reports of the claims about tails, into the one file that has all topics; pictures and tables come from that file."""
-    published = PUBLISHED / tails.NAME
-    document = tails.merged(published, reports)
-    shown, drawn = tails.section(document, IMAGES)
-    PUBLISHED.mkdir(parents=True, exist_ok=True)
-    published.write_bytes(gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0))
-    write_between(tails.BEGIN, tails.END, [f"[{published.name}](../{published}) has the raw values.", "", *shown])
-    print(f"{PAGE}, {len(drawn)} plots, {published}")
-    return 0
-
-
-def write_between(begin: str, end: str, lines: Sequence[str]) -> None:
-    """Replace what stands between two marks of the page."""
-    page = PAGE.read_text()
-    if begin not in page or end not in page:
-        raise UsageError(f"{PAGE} has no {begin}", next_step="put both marks where the section belongs")
-    text = "\n".join([begin, "", *lines, end])
-    PAGE.write_text(re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _: text, page, flags=re.DOTALL))
 
 
 def main() -> int:
-    """Publish what the arguments name."""
+    """Publish what the arguments name, and make the pages."""
     arguments = sys.argv[1:]
-    if arguments[:1] == ["tails"]:
-        return publish_tails([Path(name) for name in arguments[1:]])
-    if len(arguments) != 1:
-        raise UsageError("one record, or `tails` and its reports", next_step="python -m bench.publish RECORD.json")
-    return publish_record(Path(arguments[0]))
+    if len(arguments) > 1:
+        raise UsageError("one record of `make bench-peers` at most", next_step="python -m bench.publish RECORD.json")
+    if arguments:
+        publish_record(Path(arguments[0]))
+    return make_pages()
 
 
 if __name__ == "__main__":

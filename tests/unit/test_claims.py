@@ -1,22 +1,29 @@
-"""The frame of the claims: interleaving, discarded windows, verdicts and exit codes; what tails read from windows."""
+"""Windows that are taken in turn, what is kept of them, and what the claims about tails read from them."""
 
 import gzip
 import json
+import math
 
+import numpy as np
 import onnxruntime
 import pytest
 
-from bench import publish
-from bench.claims import report as reporting
-from bench.claims.report import Report, Windows, exit_with, interleave, too_few
-from bench.claims.skeleton import lanes_apart
+from bench.claims import page as pages
+from bench.claims import windows as taking
+from bench.claims.provenance import machine_class
+from bench.claims.report import exit_with
+from bench.claims.run import plain
+from bench.claims.settled import lines_of
+from bench.claims.skeleton.lanes import lanes_apart
 from bench.claims.subjects import Subject
-from bench.claims.tails import bursts, overload, page
-from bench.claims.tails.loads import Watched, time_line
+from bench.claims.tails import bursts, overload, page, throughput
+from bench.claims.tails.loads import Watched, back_after_s, goodput_of, time_line
 from bench.claims.tails.neighbour import TICK_US_USUAL, scheduler_tick_us
 from bench.claims.tails.plots import PLOTS, picture
+from bench.claims.tails.rivals import FASTAPI, TRITON
 from bench.claims.tails.row_models import make_row_cnn, retitle
-from bench.claims.tails.stand import goodput_per_s, raw, slim
+from bench.claims.tails.suite import SUITE
+from bench.claims.windows import Discarded, Windows, interleave
 from flyball.bench import machine as recording
 from flyball.bench.machine import HostWatch
 from flyball.bench.payloads import make_payloads
@@ -25,11 +32,7 @@ from flyball.bench.report import drawing
 from flyball.errors import RefusedError, UsageError
 from flyball.native import machine, models
 from tests.support.bench_windows import encoded, window
-
-
-@pytest.fixture(autouse=True)
-def results_stay_here(monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
+from tests.support.made_up_suite import add, stored
 
 
 @pytest.fixture
@@ -40,7 +43,7 @@ def steal(monkeypatch):
         def __exit__(self, *error):
             self.seen = HostSeen(steal_share=shares.pop(0) if shares else 0.0, load_1m=0.0)
 
-    monkeypatch.setattr(reporting, "HostWatch", Scripted)
+    monkeypatch.setattr(taking, "HostWatch", Scripted)
     return shares
 
 
@@ -51,39 +54,19 @@ def test_subjects_are_measured_in_turn(steal):
     assert found["a"].values == [1, 3, 5]
 
 
-def test_a_window_with_steal_is_discarded_counted_and_measured_again(steal):
+def test_a_window_with_steal_is_kept_apart_with_its_reason_and_measured_again(steal):
     steal.extend([0.0, 0.04])
     order = []
-    found = interleave({name: lambda name=name: order.append(name) for name in "ab"}, 2)
+    found = interleave({name: lambda name=name: order.append(name) or len(order) for name in "ab"}, 2)
     assert order == ["a", "b", "a", "b", "b"]
-    assert (found["b"].discarded, len(found["b"].values)) == (1, 2)
-    assert too_few(found, least=2) is None
+    assert found["b"].discarded == [Discarded(2, "the host took 4.0% of the CPU time, at most 3% may be")]
+    assert len(found["b"].values) == 2
 
 
-def test_a_host_that_always_steals_ends_in_not_measured(steal):
+def test_a_host_that_always_steals_ends_after_twice_the_repeats(steal):
     steal.extend([1.0] * 100)
     found = interleave({"a": lambda: 1}, 3)
-    assert (found["a"].discarded, found["a"].values) == (6, [])
-    assert "6 windows discarded" in too_few(found)
-
-
-def test_each_claim_is_one_line_and_one_that_falls_short_fails_the_run(capsys, tmp_path):
-    report = Report("test")
-    report.record("speed", "11 times", ">= 10 times", holds=True)
-    report.not_measured("lanes", "<= 25 %", "one core only")
-    report.keep("raw", {"values": [1]})
-    assert report.finish() == 0
-    report.record("memory", "9 MB", "< 5 MB", holds=False)
-    assert report.finish() == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split("  ")[0] for line in lines[1:3]] == ["ok", "not measured here"]
-    assert lines[2].endswith("(one core only)")
-    (path,) = (tmp_path / "bench/results").glob("claim-test-*.json")
-    document = json.loads(path.read_text())
-    assert [line["verdict"] for line in document["lines"]] == ["ok", "not measured here", "falls short"]
-    assert document["raw"] == {"raw": {"values": [1]}}
-    assert document["machine"] == machine.machine().model_dump()
-    assert document["build"] == machine.build_info().model_dump()
+    assert (len(found["a"].discarded), found["a"].values) == (6, [])
 
 
 def test_a_debug_build_proves_nothing(monkeypatch):
@@ -91,13 +74,30 @@ def test_a_debug_build_proves_nothing(monkeypatch):
     debug = machine.build_info().model_copy(update={"debug_assertions": True})
     monkeypatch.setattr(recording, "build_info", lambda: debug)
     with pytest.raises(RefusedError, match="debug build"):
-        Report("test")
+        recording.refuse_debug_build()
 
 
-def test_too_few_windows_name_their_subject():
-    assert too_few({"a": Windows([1, 2, 3]), "b": Windows([1], discarded=4)}) == (
-        "b: 4 windows discarded for steal over 3%, 1 left"
-    )
+def test_raw_values_are_kept_as_json_and_loads_without_their_histograms():
+    load = result([[100.0, 200.0]])
+    kept = plain({"windows": {"a": Windows([load], [Discarded(3, "busy")])}, "names": {"b", "a"}, "number": np.float64(2)})
+    assert kept["windows"]["a"]["discarded"] == [{"value": 3, "reason": "busy"}]
+    (window,) = kept["windows"]["a"]["values"]
+    assert window["latency_us"]["p99"] == load.latency_us.p99
+    assert "histogram" not in window
+    assert (kept["names"], kept["number"]) == (["a", "b"], 2.0)
+    assert plain({"never": math.inf}) == {"never": "Infinity"}
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("AMD EPYC", "amd-epyc-2c-25gb"),
+        ("Intel(R) Xeon(R) Processor @ 2.90GHz", "intel-xeon-2c-25gb"),
+        ("AMD Ryzen 9 7950X 16-Core Processor", "amd-ryzen-9-7950x-16-core-2c-25gb"),
+    ],
+)
+def test_a_machine_class_is_a_short_name_without_the_kernel(model, name):
+    assert machine_class({"cpu_model": model, "cores": 2, "memory_bytes": 25_276_518_400, "kernel": "6.1"}) == name
 
 
 def test_lanes_that_did_nothing_are_not_balanced():
@@ -157,7 +157,7 @@ def test_a_time_line_tells_those_in_time_from_those_late_and_those_refused():
 
 
 def test_goodput_leaves_out_what_came_after_its_deadline():
-    assert goodput_per_s(result([[100.0] * 10], elapsed_s=2.0, past_deadline=4)) == 3.0
+    assert goodput_of({"answered": 10, "past_deadline": 4, "elapsed_s": 2.0}) == 3.0
 
 
 def test_a_burst_is_the_first_interval_of_each_period():
@@ -177,9 +177,8 @@ def test_a_burst_is_the_first_interval_of_each_period():
     ],
 )
 def test_a_queue_is_back_when_it_stays_at_its_usual_depth(depth, back_s):
-    watched = Watched(result([[1.0]]), depth)
-    assert watched.back_after_s(2) == back_s
-    assert watched.depth_loaded == [depth[0][1]]
+    assert back_after_s(depth, 2) == back_s
+    assert Watched(result([[1.0]]), depth).depth_loaded == [depth[0][1]]
 
 
 def test_the_scheduler_s_tick_is_read_from_the_kernel_s_configuration(tmp_path):
@@ -192,89 +191,85 @@ def test_the_scheduler_s_tick_is_read_from_the_kernel_s_configuration(tmp_path):
 # Tails: the page.
 
 
-def report_of(path, topics, *, quick=False, verdict="ok"):
-    """A report with one line for each topic."""
-    lines = [
-        {"claim": topic, "figure": "1", "bar": "<= 2", "verdict": verdict, "reason": "too small", "topic": topic}
-        for topic in topics
-    ]
-    head = {"measured_at": "2026-01-02T030405", "build": machine.build_info().model_dump()}
-    document = {**head, "machine": machine.machine().model_dump(), "quick": quick, "lines": lines, "raw": topics}
-    path.write_text(json.dumps(document))
-    return path
-
-
-def test_a_quick_run_is_never_published(tmp_path):
-    with pytest.raises(RefusedError, match="quick"):
-        page.merged(tmp_path / "tails.json", [report_of(tmp_path / "r.json", {"steady": {}}, quick=True)])
-
-
-def test_a_later_report_replaces_its_topics_unless_it_could_not_measure_them(tmp_path):
-    first = report_of(tmp_path / "a.json", {"steady": {"of": 1}, "cores": {"of": 1}})
-    second = report_of(tmp_path / "b.json", {"steady": {"of": 2}})
-    third = report_of(tmp_path / "c.json", {"cores": {"of": 3}, "bursts": {}}, verdict="not measured here")
-    topics = page.merged(tmp_path / "absent.json", [first, second, third])["topics"]
-    assert {name: found["raw"] for name, found in topics.items()} == {
-        "steady": {"of": 2},
-        "cores": {"of": 1},
-        "bursts": {},
-    }
+def side(*values, discarded=()):
+    """One side of windows, as a record keeps it."""
+    return {"values": list(values), "discarded": list(discarded)}
 
 
 def made_up_topics():
     """Raw values of every topic, as its module keeps them."""
-    one = {"values": [slim(result([[100.0, 200.0]]))], "discarded": 0}
-    rates = {"flyballd": Windows([9.0, 10.0]), "FastAPI def": Windows([1.0])}
+    window = plain({"": result([[100.0, 200.0]])})[""]
+    windows = side(*[window] * 3)
+    sides = (throughput.OURS, throughput.UNBATCHED, throughput.BARE, *FASTAPI, *TRITON)
+    rates = {name: side(*[10.0 + place] * 3) for place, name in enumerate(sides)}
     line = {"start_s": 0.0, "offered": 4, "in_time": 2, "late": 1, "refused": 1}
     curve = {"capacity_per_s": 10.0, "points": [{"multiple": 1.0, "goodput_per_s": 9.0}]}
-    pair = {kind: dict.fromkeys(("table", "fraud"), one["values"][0]) for kind in ("with", "without")}
+    pair = {kind: dict.fromkeys(("table", "fraud"), window) for kind in ("with", "without")}
+    memory = {"half load": 1, "before": 100, "after": 101}
     return {
-        "throughput": {f"{name}, {kind}, per_s": raw(rates) for name in ("mlp", "fraud") for kind in ("apart", "shared")},
-        "steady": {"windows": {"flyballd": one, "echo": one}},
+        "throughput": {f"{name}, {kind}, per_s": rates for name in ("mlp", "fraud") for kind in ("apart", "shared")},
+        "steady": {"windows": {"flyballd": windows, "echo": windows}},
         "overload": {
             "deadline_ms": overload.DEADLINE_MS,
+            "capacity_per_s": 10.0,
+            "lasts_s": 1.0,
             "curves": {"flyballd": curve, "Triton": {"missing": "not here"}},
-            "minute": {"capacity_per_s": 10.0},
+            "minute": {"minute": side(window)},
             "minute_by_second": [line],
             "depth": {"usual": 1, "samples": [[-0.1, 5], [0.1, 0]]},
+            "memory_bytes": memory,
+            "gbdt, cpu_us of one": {"refusal": side(5.0, 5.0, 5.0), "answer": side(10.0, 10.0, 10.0)},
+            "gbdt, beyond capacity": {"beyond": windows},
+            "gbdt, capacity_per_s": 2.0,
         },
-        "bursts": {"deadline_ms": 50, "capacity_per_s": 10.0, "time_lines": [[line]]},
-        "reloads": {"pairs": [pair]},
-        "neighbour": {"windows": {"alone": one, "beside the CNN": one}, "tick_us": 4000.0},
+        "bursts": {
+            "deadline_ms": 50,
+            "capacity_per_s": 10.0,
+            "time_lines": [[line]],
+            "windows": {"bursts": windows},
+        },
+        "reloads": {"pairs": {"pairs": side(*[pair] * 3)}, "memory_bytes": memory},
+        "neighbour": {"windows": {"alone": windows, "beside the CNN": windows}, "tick_us": 4000.0},
         "cores": {
-            "cpu_us a request": raw({"1 lane": Windows([20.0]), "8 lanes": Windows([21.0])}),
-            "lane_cpu_s": {"lanes": {"values": [[1.0] * 8]}},
-            "at rate": {"rate": one},
+            "cpu_us a request": {"1 lane": side(20.0, 20.0, 20.0), "8 lanes": side(21.0, 21.0, 21.0)},
+            "lane_cpu_s": {"lanes": side(*[[1.0] * 8] * 3)},
+            "at rate": {"rate": windows},
+            "at rate: cpu_share": [0.5],
+            "at rate: memory_bytes": [1e8],
         },
     }
 
 
-def test_the_page_has_a_table_and_a_picture_of_each_topic_and_is_the_same_when_drawn_again(tmp_path, monkeypatch):
-    for name, place in {"PAGE": "page.md", "PUBLISHED": "published", "IMAGES": "images"}.items():
-        monkeypatch.setattr(publish, name, tmp_path / place)
+@pytest.fixture
+def run_of_tails(tmp_path):
+    """A whole run with made-up values."""
+    stored(tmp_path, SUITE, made_up_topics(), suite="tails")
+    return pages.folders_of(SUITE, tmp_path)
+
+
+def test_every_claim_of_tails_has_a_figure_from_what_its_topic_keeps(run_of_tails):
+    (folder,) = run_of_tails
+    lines = lines_of(folder.shown, SUITE.topics)
+    assert [line.verdict.reason for line in lines if "no figure" in line.verdict.reason] == []
+    assert {line.verdict.kind for line in lines} <= {"ok", "falls short"}
+
+
+def test_the_page_has_a_table_and_a_picture_of_each_topic(run_of_tails, tmp_path, monkeypatch):
     monkeypatch.setattr(drawing, "_DPI", 40)  # the time goes into pixels
-    text = f"before\n{page.BEGIN}\n{page.END}\nafter\n"
-    publish.PAGE.write_text(text)
-    publish.publish_tails([report_of(tmp_path / "r.json", made_up_topics())])
-    shown = publish.PAGE.read_text()
-    assert (shown.startswith("before"), shown.endswith("after\n")) == (True, True)
+    shown, drawn = page.section(run_of_tails, SUITE.topics, tmp_path / "images")
     for topic in PLOTS:
         assert f"### {topic}" in shown
-        assert f"images/tails-{topic}.png" in shown
-        assert (publish.IMAGES / f"tails-{topic}.png").read_bytes().startswith(b"\x89PNG")
-    publish.publish_tails([])
-    assert publish.PAGE.read_text() == shown
+        assert any(f"images/tails-{topic}.png" in line for line in shown)
+        assert (tmp_path / f"images/tails-{topic}.png").read_bytes().startswith(b"\x89PNG")
+    assert len(drawn) == len(PLOTS) + 1
+    assert page.section(run_of_tails, SUITE.topics, None) == (shown, [])
 
 
-def test_a_topic_that_was_not_measured_has_no_picture_and_tells_why(tmp_path):
-    assert picture(PLOTS["cores"], {"took_s": 0.0}, "") is None
-    report = report_of(tmp_path / "r.json", {"cores": {"took_s": 0.0}}, verdict="not measured here")
-    shown, drawn = page.section(page.merged(tmp_path / "absent.json", [report]), tmp_path)
-    assert drawn == []
-    assert any("too small" in line for line in shown)
-
-
-def test_a_page_without_measurements_is_left_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(publish, "PUBLISHED", tmp_path)
-    with pytest.raises(RefusedError, match="no topic"):
-        publish.publish_tails([])
+def test_a_topic_that_no_run_measured_is_left_out_of_the_page(tmp_path):
+    folder, record = stored(tmp_path, SUITE, {"steady": made_up_topics()["steady"]}, suite="tails")
+    add(folder, record, SUITE, "cores", {})
+    shown, _ = page.section(pages.folders_of(SUITE, tmp_path), SUITE.topics, None)
+    assert "### steady" in shown
+    assert "### bursts" not in shown
+    assert page.section([], SUITE.topics, None) == ([page.NONE, ""], [])
+    assert picture(PLOTS["cores"], {}, "") is None

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from bench.claims.convert import equal, folded, killed, quantise, served
-from bench.claims.topics import run_topics
-
-TOPICS = {
-    "equal": equal.measure,
-    "quantise": quantise.measure,
-    "served": served.measure,
-    "killed": killed.measure,
-    "folded": folded.measure,
-}
+from bench.claims.convert.suite import SUITE
+from bench.claims.topics import run_suite
 
 if __name__ == "__main__":
-    run_topics("convert", TOPICS, __doc__)
+    run_suite(SUITE)

@@ -9,6 +9,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from bench.claims.bars import none
+from bench.claims.claim import Claim, Figure, Raw, Topic
 from bench.claims.convert import networks
 from flyball.errors import FlyballError
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 STEPS, WAIT_S, SEED = 11, 300.0, 10
 _ROWS = 600
+FOUND = "found"
 
 
 def measure(stand: Stand) -> None:
@@ -38,9 +41,7 @@ def measure(stand: Stand) -> None:
     ended = _finished([*words, "--out", str(work)])
     whole = _finished([*words, "--out", str(stand.folder / "whole")])
     same = _judged(ended) == _judged(whole)
-    stand.keep("done_again", again)
-    figure = f"{kills} kills, {len(again)} finished steps done again, the same verdicts: {'yes' if same else 'no'}"
-    stand.report.record("optimize killed at every step", figure, "none done again, same verdicts", holds=same and not again)
+    stand.keep(FOUND, {"kills": kills, "again": again, "same": same})
 
 
 def _killed(words: list[str], work: Path, place: int, late_s: float) -> None:
@@ -72,3 +73,17 @@ def _finished(words: list[str]) -> dict[str, Any]:
 
 def _judged(report: dict[str, Any]) -> list[tuple[str, bool]]:
     return [(line["name"], line["accepted"]) for line in report["choice"]["lines"]]
+
+
+def _again(raw: Raw) -> Figure:
+    found = raw[FOUND]
+    return Figure(len(found["again"]), f"{found['kills']} kills", "" if found["same"] else "the verdicts differ")
+
+
+TOPIC = Topic(
+    "killed",
+    measure,
+    subject="`flyball optimize`, killed after each stored step and during the next",
+    sample=f"{2 * STEPS} kills",
+    claims=(Claim("again", "finished steps that run again", none("the same verdicts as without a kill"), _again),),
+)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from bench.claims.bars import at_least, none
+from bench.claims.claim import Claim, Figure, Raw, Topic
 from bench.claims.convert import networks
 from flyball.bench.table import latency
 from flyball.errors import FlyballError
@@ -19,18 +22,19 @@ if TYPE_CHECKING:
 
 ROWS, PICTURES, QUICK_ROWS = 10_000, 1_500, 600
 _SECONDS_MAX = 1800
+PERCEPTRON, CNN, SPOILT = "12 MB perceptron", "CNN, 224 × 224", "spoilt"
 
 
 def measure(stand: Stand) -> None:
     """Optimise each as a user would, and read the report."""
     rows = QUICK_ROWS if stand.quick else ROWS
     for name, trained in {
-        "12 MB perceptron": networks.perceptron(stand.folder, rows),
-        "CNN, 224 × 224": networks.pictures_net(stand.folder, QUICK_ROWS if stand.quick else PICTURES),
+        PERCEPTRON: networks.perceptron(stand.folder, rows),
+        CNN: networks.pictures_net(stand.folder, QUICK_ROWS if stand.quick else PICTURES),
     }.items():
         stand.tell(f"{name}: optimising")
-        _judge_gained(stand, name, optimised(stand, trained))
-    _judge_hurt(stand, optimised(stand, networks.spoilt(stand.folder, rows)))
+        _keep(stand, name, optimised(stand, trained))
+    _keep(stand, SPOILT, optimised(stand, networks.spoilt(stand.folder, rows)))
 
 
 def optimised(stand: Stand, trained: Trained) -> dict[str, Any]:
@@ -52,35 +56,50 @@ def chosen_of(stand: Stand, trained: Trained) -> Path:
     return stand.folder / f"{trained.model.stem}.optimize" / "chosen.onnx"
 
 
-def _judge_gained(stand: Stand, name: str, report: dict[str, Any]) -> None:
-    stand.keep(name, {"choice": report["choice"], "machine": report["machine"]})
-    lines = {line["name"]: line for line in report["choice"]["lines"]}
-    static = [line for line in lines.values() if line["name"].startswith("static-int8") and line["accepted"]]
-    figure = "none of three ways"
-    if static:
-        best = min(static, key=lambda line: line["p50_us"])
-        plain = lines["float32"]
-        figure = (
-            f"{best['name']}: {latency(plain['p50_us'])} to {latency(best['p50_us'])}, "
-            f"{plain['p50_us'] / best['p50_us']:.2f} times as fast; {_lost(report, best['name'])}; {best['flips']:.2%} flips"
-        )
-    stand.report.record(f"{name}: static INT8 with the accuracy gate passed", figure, "one way or more", holds=bool(static))
+def _keep(stand: Stand, name: str, report: dict[str, Any]) -> None:
+    fields = ("name", "accepted", "p50_us", "flips", "why_not")
+    lines = [{field: line.get(field) for field in fields} for line in report["choice"]["lines"]]
+    lost = {line["name"]: _lost(report, line["name"]) for line in lines if line["name"].startswith("static-int8")}
+    stand.keep(name, {"lines": lines, "lost": lost})
 
 
 def _lost(report: dict[str, Any], name: str) -> str:
     """What the gate saw of the accuracy."""
     candidates = report["steps"]["quantise"]["candidates"]
-    verdict = next(one["verdict"] for one in candidates if one["name"] == name)
+    verdict = next((one["verdict"] for one in candidates if one["name"] == name), None) or {"findings": []}
     told = [one for one in verdict["findings"] if one["what"] == "accuracy" and one["segment"] is None]
     return told[0]["words"] if told else "equal"
 
 
-def _judge_hurt(stand: Stand, report: dict[str, Any]) -> None:
-    lines = report["choice"]["lines"]
-    taken = [line["name"] for line in lines if "int8" in line["name"] and line["accepted"] and "static" in line["name"]]
-    why = next((line["why_not"] for line in lines if line["name"] == "static-int8"), "not tried")
-    stand.keep("spoilt", report["choice"])
-    figure = f"{', '.join(taken)} taken" if taken else why[:200]
-    stand.report.record(
-        "a model that 8 bits hurt: static INT8 refused by the gate", figure, "none is taken", holds=not taken
-    )
+def _best(raw: Raw, name: str) -> Figure:
+    """How many ways the gate accepted, and what the best of them gained and lost."""
+    report = raw[name]
+    lines = {line["name"]: line for line in report["lines"]}
+    accepted = [line for line in lines.values() if line["name"].startswith("static-int8") and line["accepted"]]
+    if not accepted:
+        return Figure(0)
+    best, before = min(accepted, key=lambda line: line["p50_us"]), lines["float32"]["p50_us"]
+    told = f"{best['name']}: {latency(before)} to {latency(best['p50_us'])}, {before / best['p50_us']:.2f} times as fast"
+    return Figure(len(accepted), f"{told}; {report['lost'].get(best['name'], 'equal')}; {best['flips']:.2%} flips")
+
+
+def _taken(raw: Raw) -> Figure:
+    lines = raw[SPOILT]["lines"]
+    taken = [line["name"] for line in lines if line["name"].startswith("static-int8") and line["accepted"]]
+    why = next((line["why_not"] for line in lines if line["name"] == "static-int8"), None)
+    return Figure(len(taken), ", ".join(taken) or str(why)[:200], "" if why or taken else "it was not tried")
+
+
+TOPIC = Topic(
+    "quantise",
+    measure,
+    subject="`flyball optimize` on a 12 MB perceptron, a small CNN, and a perceptron that 8 bits hurt",
+    sample=f"{ROWS:,} rows, {PICTURES:,} pictures",
+    claims=(
+        *(
+            Claim(name, f"{title}: ways of static INT8 that pass the accuracy gate", at_least(1), partial(_best, name=title))
+            for name, title in {"perceptron": PERCEPTRON, "cnn": CNN}.items()
+        ),
+        Claim("hurt", "a model that 8 bits hurt: ways of static INT8 that are accepted", none(), _taken),
+    ),
+)

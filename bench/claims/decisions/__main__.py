@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from bench.claims.decisions import agree, beside, contributions, mutations, redis, retries, stages
-from bench.claims.topics import run_topics
-
-TOPICS = {
-    "stages": stages.measure,
-    "beside": beside.measure,
-    "agree": agree.measure,
-    "contributions": contributions.measure,
-    "redis": redis.measure,
-    "retries": retries.measure,
-    "mutations": mutations.measure,
-}
+from bench.claims.decisions.suite import SUITE
+from bench.claims.topics import run_suite
 
 if __name__ == "__main__":
-    run_topics("decisions", TOPICS, __doc__)
+    run_suite(SUITE)

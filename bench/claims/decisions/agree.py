@@ -8,6 +8,9 @@ import sys
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from bench.claims.bars import none
+from bench.claims.claim import Claim, Topic
+from bench.claims.figures import wrong_of
 from flyball.decision.decision import Decision
 from flyball.errors import FlyballError
 from tests.reference import agree as reading
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 ROWS, QUICK_ROWS, SEED = 100_000, 2_000, 20261115
 _SCORE_S = 900
+ONLINE, OFFLINE = "online and the reference", "offline and the reference"
 
 
 def measure(stand: Stand) -> None:
@@ -34,16 +38,14 @@ def measure(stand: Stand) -> None:
     index = Decision.load(folder / "loan.yaml").bundle().write(folder / "snapshot")
     with stand.serve_snapshot(index) as server:
         online = reading.differences(wanted, reading.online(urlsplit(server.url).netloc, rows), reading.apart_online)
-    _record(stand, "online and the reference", len(rows), online)
+    _keep(stand, ONLINE, len(rows), online)
     scored = _scored(folder, loan_rows.write_jsonl(folder / "rows.jsonl", rows))
     offline = reading.differences(wanted, reading.offline(scored), reading.apart_offline)
-    _record(stand, "offline and the reference", len(rows), offline)
+    _keep(stand, OFFLINE, len(rows), offline)
 
 
-def _record(stand: Stand, which: str, rows: int, apart: list[str]) -> None:
-    stand.keep(which, {"rows": rows, "apart": len(apart), "first": apart[:20]})
-    figure = f"{rows - len(apart):,} of {rows:,}" + (f"; {apart[0]}" if apart else "")
-    stand.report.record(f"random rows that {which} decide alike", figure, "all", holds=not apart)
+def _keep(stand: Stand, which: str, rows: int, apart: list[str]) -> None:
+    stand.keep(which, {"total": rows, "wrong": len(apart), "examples": apart[:20]})
 
 
 def _scored(folder: Path, rows: Path) -> Path:
@@ -55,3 +57,20 @@ def _scored(folder: Path, rows: Path) -> Path:
     if done.returncode:
         raise FlyballError(f"flyball score ended with {done.returncode}: {done.stderr[-400:]}")
     return out
+
+
+TOPIC = Topic(
+    "agree",
+    measure,
+    subject="a loan decision by server, `flyball score` and a reference written by hand: faults, outcome, reasons, score",
+    sample=f"{ROWS:,} random rows: missing, extreme, of wrong types, unseen categories, any script",
+    claims=(
+        Claim(
+            "online",
+            "rows that server and reference decide differently, to the last bit of the score",
+            none(),
+            wrong_of(ONLINE),
+        ),
+        Claim("offline", "rows that `flyball score` and reference decide differently", none(), wrong_of(OFFLINE)),
+    ),
+)

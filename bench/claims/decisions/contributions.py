@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from bench.claims.bars import at_most, plain
+from bench.claims.claim import Claim, Figure, Topic
 from flyball.models.attribution import contributions, trees_sidecar
 
 if TYPE_CHECKING:
@@ -33,11 +35,25 @@ def measure(stand: Stand) -> None:
     apart = float(np.abs(ours - theirs).max())
     sums = float(np.abs(ours.sum(axis=1) - margins).max())
     stand.keep("apart", {"rows": ROWS, "contributions": apart, "sums": sums})
-    name = f"{TREES} trees, {ROWS:,} rows"
-    bar = f"<= {WITHIN:g}"
-    stand.report.record(
-        f"{name}: contributions beside pred_contrib, largest difference", f"{apart:.1e}", bar, holds=apart <= WITHIN
-    )
-    stand.report.record(
-        f"{name}: their sums beside the raw margin, largest difference", f"{sums:.1e}", bar, holds=sums <= WITHIN
-    )
+
+
+TOPIC = Topic(
+    "contributions",
+    measure,
+    subject=f"LightGBM, {TREES} trees over {COLUMNS} columns, some values missing; the data plane's contributions",
+    sample=f"{ROWS:,} rows",
+    claims=(
+        Claim(
+            "contributions",
+            "contributions beside `pred_contrib`, the largest difference",
+            at_most(WITHIN, plain),
+            lambda raw: Figure(raw["apart"]["contributions"]),
+        ),
+        Claim(
+            "sums",
+            "their sums beside the raw margin, the largest difference",
+            at_most(WITHIN, plain),
+            lambda raw: Figure(raw["apart"]["sums"]),
+        ),
+    ),
+)

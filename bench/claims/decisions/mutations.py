@@ -19,6 +19,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench.claims.bars import none
+from bench.claims.claim import Claim, Figure, Raw, Topic
 from flyball.client import Client
 from flyball.decision.compile.bundle import deployment_of
 from flyball.decision.decision import Decision
@@ -41,6 +43,7 @@ APPLIED = 400
 ROW = {"customer": "c", "amount": 10.0, "age": 40, "currency": "EUR"}
 _BATCH_S = 300.0
 _PATH_AND_FIX = re.compile(r"decision: ([a-z_].*?( is |: )|the document)\S")  # a mutated name may hold anything
+CHECKED, DOCUMENTS = "checked", "applied"
 TAKEN, REFUSED, SILENT, CRASHED = "taken", "refused", "refused without path or fix", "crashed"
 
 
@@ -57,11 +60,8 @@ def measure(stand: Stand) -> None:
         for verdict, number in _in_a_process(folder, start, min(BATCH, count - start), notes).items():
             found[verdict] += number
         stand.tell(f"{start + BATCH:,} of {count:,}: {dict(found)}")
-    stand.keep("checked", {**found, "notes": notes[:50]})
-    bad = found[SILENT] + found[CRASHED]
-    figure = f"{found[TAKEN]:,} taken, {found[REFUSED]:,} refused, {bad} neither" + (f": {notes[0]}" if notes else "")
-    stand.report.record(f"{count:,} mutated specs: taken, or refused with path and fix", figure, "all", holds=not bad)
-    _judge_applied(stand, folder)
+    stand.keep(CHECKED, {"count": count, "verdicts": found, "notes": notes[:50]})
+    _apply_mutated(stand, folder)
 
 
 def _in_a_process(folder: Path, start: int, count: int, notes: list[str]) -> Counter[str]:
@@ -96,7 +96,7 @@ def _check(folder: Path, start: int, count: int) -> None:
         print(json.dumps({"verdict": verdict, "note": note}), flush=True)
 
 
-def _judge_applied(stand: Stand, folder: Path) -> None:
+def _apply_mutated(stand: Stand, folder: Path) -> None:
     """Mutated documents, as no check of ours would let them through, one after the other."""
     decision = Decision.load(folder / "loan.yaml")
     compiled = decision.check().compiled
@@ -122,10 +122,7 @@ def _judge_applied(stand: Stand, folder: Path) -> None:
                 wrong.append(f"generation {generation}: {now} after a refusal, {before} before it")
             elif not _PATH_AND_FIX.match(ack.reason or ""):
                 wrong.append(f"generation {generation}: the refusal names no place: {ack.reason}")
-    stand.keep("applied", {**tried, "wrong": wrong[:20]})
-    figure = f"{dict(tried)}, {len(wrong)} wrong" + (f": {wrong[0][:200]}" if wrong else "")
-    claim = "mutated documents applied to a running server: whole or not at all"
-    stand.report.record(claim, figure, "none by half", holds=not wrong)
+    stand.keep(DOCUMENTS, {"tried": tried, "wrong": len(wrong), "examples": wrong[:20]})
 
 
 def _served(client: Client) -> tuple[str, str] | str:
@@ -146,6 +143,32 @@ def _serving(bundle: Bundle, folder: Path) -> Iterator[tuple[Server, Client]]:
     finally:
         server.drain()
         server.wait(10)
+
+
+def _neither(raw: Raw) -> Figure:
+    found, notes = raw[CHECKED]["verdicts"], raw[CHECKED]["notes"]
+    told = f"{found.get(TAKEN, 0):,} accepted, {found.get(REFUSED, 0):,} refused" + (f": {notes[0]}" if notes else "")
+    missing = raw[CHECKED]["count"] - sum(found.values())
+    return Figure(found.get(SILENT, 0) + found.get(CRASHED, 0), told, f"{missing} specs have no verdict" if missing else "")
+
+
+def _by_half(raw: Raw) -> Figure:
+    found = raw[DOCUMENTS]
+    told = ", ".join(f"{number} {what}" for what, number in found["tried"].items())
+    fault = "" if {"applied", "refused"} <= set(found["tried"]) else "not one was applied, or not one refused"
+    return Figure(found["wrong"], told + "".join(f": {one[:200]}" for one in found["examples"][:1]), fault)
+
+
+TOPIC = Topic(
+    "mutations",
+    measure,
+    subject="the spec of a loan decision, changed at random, and its compiled document, applied to a running server",
+    sample=f"{SPECS:,} specs, {APPLIED} documents",
+    claims=(
+        Claim("specs", "specs neither accepted nor refused with a path and the allowed values", none(), _neither),
+        Claim("documents", "documents applied in part: after a refusal the server decides as before", none(), _by_half),
+    ),
+)
 
 
 if __name__ == "__main__":

@@ -11,9 +11,10 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from bench.claims.bars import at_most, none, share
+from bench.claims.claim import Claim, Figure, Raw, Topic
 from bench.claims.decisions import specs
 from bench.claims.decisions.counts import DECIDED, REMEDIED, count, gained
-from bench.claims.tails.stand import slim
 from bench.parts.here import NotHereError
 from bench.parts.redis import RedisServer
 from flyball.bench.run import run_load
@@ -40,7 +41,7 @@ def measure(stand: Stand) -> None:
     try:
         redis = RedisServer(stand.folder)
     except NotHereError as missing:
-        stand.report.not_measured("a source killed, slowed and restarted under load", "", missing.message)
+        stand.not_measured(missing.message)
         return
     try:
         _fill(redis)
@@ -58,7 +59,9 @@ def measure(stand: Stand) -> None:
             alive = server.alive() and server.pid == pid
     finally:
         redis.kill()
-    _record(stand, every, right, after, alive=alive)
+    for name, (result, outcomes, remedies) in {"every": every, "right": right, "after": after}.items():
+        stand.keep(name, {"result": result, "outcomes": outcomes, "remedies": remedies})
+    stand.keep("alive", alive)
 
 
 Counted = tuple["LoadResult", dict[str, int], dict[str, int]]
@@ -94,31 +97,6 @@ def _counted(stand: Stand, server: Process, holds: str, faults: Callable[[], Non
     return result, outcomes, remedies
 
 
-def _record(stand: Stand, every: Counted, right: Counted, after: Counted, *, alive: bool) -> None:
-    for name, (result, outcomes, remedies) in {"every": every, "right": right, "after": after}.items():
-        stand.keep(name, {"result": slim(result), "outcomes": outcomes, "remedies": remedies})
-    title = f"source killed, restarted and stopped at {RATE_PER_S:,.0f}/s"
-    result, outcomes, remedies = every
-    answered = f"{result.answered:,} of {result.sent:,}"
-    stand.report.record(f"{title}: answered", answered, "all", holds=result.answered == result.sent)
-    late = result.past_deadline / max(result.sent, 1)
-    figure = f"{late:.3%} later, p99 {latency(result.latency_us.p99)}"
-    stand.report.record(f"{title}: within {DEADLINE_MS} ms", figure, f"{1 - LATE_MAX:.1%} of them", holds=late <= LATE_MAX)
-    used = sum(remedies.values())
-    holds = set(remedies) == {REMEDY} and sum(outcomes.values()) == result.sent and outcomes.get("review") == used
-    figure = f"{used:,} by {', '.join(remedies) or 'nothing'}; outcomes {outcomes}"
-    stand.report.record(f"{title}: decisions counted add up", figure, f"{result.sent:,} in all", holds=holds)
-    result, _, remedies = right
-    used = sum(remedies.values())
-    figure = f"{used:,} by the server, {result.mismatched:,} by the caller"
-    holds = 0 < used == result.mismatched
-    stand.report.record(f"{title}: remedies that callers saw", figure, "the same", holds=holds)
-    result, _, remedies = after
-    holds = alive and not remedies and result.answered == result.sent
-    figure = f"{sum(remedies.values())} remedies in {result.sent:,}, the same process" if alive else "it ended"
-    stand.report.record(f"{title}: recovered without a restart", figure, "0", holds=holds)
-
-
 def _suffer(redis: RedisServer, phase_s: float) -> None:
     """Well, dead, well, stuck, well."""
     time.sleep(phase_s)
@@ -135,3 +113,54 @@ def _suffer(redis: RedisServer, phase_s: float) -> None:
 def _fill(redis: RedisServer) -> None:
     for place in range(ACCOUNTS):
         redis.put(f"flyball:accounts:a{place}", {"risk": place / ACCOUNTS})
+
+
+def _unanswered(raw: Raw) -> Figure:
+    result = raw["every"]["result"]
+    return Figure(
+        result["sent"] - result["answered"], f"of {result['sent']:,}", "" if result["sent"] else "nothing was sent"
+    )
+
+
+def _late(raw: Raw) -> Figure:
+    result = raw["every"]["result"]
+    return Figure(result["past_deadline"] / max(result["sent"], 1), f"p99 {latency(result['latency_us']['p99'])}")
+
+
+def _uncounted(raw: Raw) -> Figure:
+    """Requests that are in no outcome, and remedies of another cause or without their outcome."""
+    result, outcomes, remedies = (raw["every"][part] for part in ("result", "outcomes", "remedies"))
+    used = sum(remedies.values())
+    fault = (
+        "" if set(remedies) == {REMEDY} and outcomes.get("review") == used else f"remedies {remedies}, outcomes {outcomes}"
+    )
+    return Figure(abs(result["sent"] - sum(outcomes.values())), f"of {result['sent']:,}; {used:,} remedied", fault)
+
+
+def _unseen(raw: Raw) -> Figure:
+    used, seen = sum(raw["right"]["remedies"].values()), raw["right"]["result"]["mismatched"]
+    return Figure(abs(used - seen), f"{used:,} by the server, {seen:,} by callers", "" if used else "no remedy was needed")
+
+
+def _after(raw: Raw) -> Figure:
+    result, used = raw["after"]["result"], sum(raw["after"]["remedies"].values())
+    faults = ["the process ended"] if not raw["alive"] else []
+    faults += [f"{result['answered']:,} answered"] if result["answered"] != result["sent"] else []
+    return Figure(used, f"of {result['sent']:,}, the same process", "; ".join(faults))
+
+
+TOPIC = Topic(
+    "redis",
+    measure,
+    subject=f"a decision with a feature from Redis at {RATE_PER_S:,.0f}/s; Redis is killed, started, stopped, let go",
+    sample=f"phases of {PHASE_S:g} s, every request with a deadline of {DEADLINE_MS} ms",
+    claims=(
+        Claim("answered", "requests without an answer", none(), _unanswered),
+        Claim("late", "answered after the deadline", at_most(LATE_MAX, share), _late),
+        Claim(
+            "counted", "requests that the server's outcomes do not count", none("remedies only for the feature"), _uncounted
+        ),
+        Claim("seen", "remedies on which server and callers differ", none(), _unseen),
+        Claim("after", "remedies once Redis is well", none("the same process"), _after),
+    ),
+)

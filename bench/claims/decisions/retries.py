@@ -6,6 +6,8 @@ import random
 import time
 from typing import TYPE_CHECKING, Any
 
+from bench.claims.bars import none
+from bench.claims.claim import Claim, Figure, Raw, Topic
 from bench.claims.decisions import specs
 from bench.claims.decisions.asking import Request, ask_all, one_row
 from bench.claims.decisions.counts import DECIDED, REPEATED, count
@@ -37,7 +39,7 @@ def measure(stand: Stand) -> None:
     with stand.serve_snapshot(index) as server:
         ask_all(server.url, "velocity", warming)
         thrice = ask_all(server.url, "velocity", again), _counted(server.url)
-    _record(stand, CLIENTS * events, once, thrice)
+    _keep(stand, CLIENTS * events, once, thrice)
 
 
 def _events(client: int, count: int, now: int) -> list[Request]:
@@ -57,7 +59,7 @@ def _counted(url: str) -> dict[str, int]:
     }
 
 
-def _record(stand: Stand, events: int, once: Told, thrice: Told) -> None:
+def _keep(stand: Stand, events: int, once: Told, thrice: Told) -> None:
     (first_answers, single), (all_answers, several) = once, thrice
     firsts = [group[::SENT] for group in all_answers]
     wrong = sum(
@@ -72,14 +74,32 @@ def _record(stand: Stand, events: int, once: Told, thrice: Told) -> None:
         for at, answer in enumerate(group)
     )
     stand.keep("counts", {"events": events, "once": single, "thrice": several, "wrong": wrong, "strange": strange})
-    name = f"{events:,} events, each sent {SENT} times with its key"
-    figure = f"{events - wrong:,} of {events:,} scores the same"
-    stand.report.record(f"{name}: windows as if sent once", figure, "all", holds=not wrong)
-    repeats = (SENT - 1) * events
-    figure = f"{repeats - strange:,} of {repeats:,}"
-    stand.report.record(f"{name}: retries with the first one's id and score", figure, "all", holds=not strange)
-    figure = f"{several['decided']:,} decided, {several['repeated']:,} repeated; sent once: {single['decided']:,}"
-    holds = several == {"decided": events + WARMING, "repeated": repeats} and single["decided"] == events + WARMING
-    stand.report.record(
-        f"{name}: decisions counted", figure, f"{events:,} (and {WARMING} to warm) and {repeats:,}", holds=holds
-    )
+
+
+def _wrong(raw: Raw) -> Figure:
+    return Figure(raw["counts"]["wrong"], f"of {raw['counts']['events']:,}", "" if raw["counts"]["events"] else "no events")
+
+
+def _strange(raw: Raw) -> Figure:
+    return Figure(raw["counts"]["strange"], f"of {(SENT - 1) * raw['counts']['events']:,}")
+
+
+def _miscounted(raw: Raw) -> Figure:
+    counts = raw["counts"]
+    once, thrice, wanted = counts["once"], counts["thrice"], counts["events"] + WARMING
+    apart = abs(thrice["decided"] - wanted) + abs(once["decided"] - wanted)
+    apart += abs(thrice["repeated"] - (SENT - 1) * counts["events"])
+    return Figure(apart, f"{thrice['decided']:,} decided, {WARMING} of them to warm; {thrice['repeated']:,} repeated")
+
+
+TOPIC = Topic(
+    "retries",
+    measure,
+    subject=f"a decision with two windows; {CLIENTS} clients send every event {SENT} times with its idempotency key",
+    sample=f"{CLIENTS * EVENTS:,} events",
+    claims=(
+        Claim("windows", "scores other than if each event were sent once", none(), _wrong),
+        Claim("retries", "retries without the first one's id and score", none(), _strange),
+        Claim("counted", "decisions and retries that the server miscounts", none(), _miscounted),
+    ),
+)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from itertools import count
+from statistics import median
 from typing import TYPE_CHECKING
 
+from bench.claims.bars import at_most, us
+from bench.claims.claim import Claim, Figure, Raw, Topic
 from bench.claims.decisions import example
-from bench.claims.report import discarded, median
-from bench.claims.tails.stand import raw
 from flyball.bench.run import run_load
 from flyball.bench.stages import metrics, server_side
 from flyball.errors import FlyballError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 RATE_PER_S, CONNECTIONS, WINDOW_S, REPEATS, CARDS = 2_000.0, 16, 5.0, 5, 10_000
 LEFT_OUT = ("queue", "infer")
+OURS, WINDOWS = "flyballd", "windows"
 OWN_MAX_US, APART_MAX_US = 25.0, 2.0
 
 
@@ -44,28 +46,35 @@ def measure(stand: Stand) -> None:
             raise FlyballError(f"{result.failed} failed, {result.refused} refused: {result.first_problem}")
         return _figures(seen)
 
-    windows = stand.in_turn({"flyballd": window}, REPEATS)
-    stand.keep("windows", raw(windows))
-    title = f"card-fraud at {RATE_PER_S:,.0f}/s"
-    own_claim, own_bar = f"{title}: all stages but {' and '.join(LEFT_OUT)}, p50", f"<= {OWN_MAX_US:g} µs"
-    sum_claim, sum_bar = f"{title}: stages sum to the total, means", f"within {APART_MAX_US:g} µs"
-    if doubt := stand.doubt(windows):
-        stand.report.not_measured(own_claim, own_bar, doubt)
-        stand.report.not_measured(sum_claim, sum_bar, doubt)
-        return
-    own = median([value["own_us"] for value in windows["flyballd"].values])
-    apart = max(abs(value["apart_us"]) for value in windows["flyballd"].values)
-    shown = windows["flyballd"].values[-1]["p50_us"]
-    figure = f"{own:.1f} µs ({', '.join(f'{name} {took:.1f}' for name, took in shown.items())})"
-    stand.report.record(own_claim, figure, f"{own_bar}, {discarded(windows)}", holds=own <= OWN_MAX_US)
-    stand.report.record(sum_claim, f"{apart:.2f} µs apart", sum_bar, holds=apart <= APART_MAX_US)
+    stand.keep(WINDOWS, stand.in_turn({OURS: window}, REPEATS))
 
 
 def _figures(seen: ServerSide) -> dict[str, object]:
     p50 = {stage.stage: stage.p50_us for stage in seen.stages}
     return {
         "p50_us": p50,
-        "own_us": sum(took for stage, took in p50.items() if stage not in LEFT_OUT),
         "apart_us": sum(stage.mean_us * stage.count for stage in seen.stages) / seen.whole.count - seen.whole.mean_us,
         "whole_p50_us": seen.whole.p50_us,
     }
+
+
+def _own(raw: Raw) -> Figure:
+    windows = raw.windows(WINDOWS).values(OURS, "p50_us")
+    own = median(sum(took for stage, took in stages.items() if stage not in LEFT_OUT) for stages in windows)
+    return Figure(own, ", ".join(f"{stage} {took:.1f}" for stage, took in windows[-1].items()))
+
+
+def _apart(raw: Raw) -> Figure:
+    return Figure(max(abs(apart) for apart in raw.windows(WINDOWS).values(OURS, "apart_us")))
+
+
+TOPIC = Topic(
+    "stages",
+    measure,
+    subject=f"card-fraud at {RATE_PER_S:,.0f}/s, open loop, Poisson, by the server's own stage histograms",
+    sample=f"{REPEATS} windows of {WINDOW_S:g} s, each on a server of its own",
+    claims=(
+        Claim("own", f"all stages but {' and '.join(LEFT_OUT)}, p50", at_most(OWN_MAX_US, us), _own),
+        Claim("sum", "the stages' sum beside the whole walk, means, apart at most", at_most(APART_MAX_US, us), _apart),
+    ),
+)

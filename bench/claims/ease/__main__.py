@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from bench.claims.ease import readme, suites
-from bench.claims.topics import run_topics
-
-TOPICS = {
-    "mistakes": suites.mistakes,
-    "forms": suites.forms,
-    "async": suites.many_at_once,
-    "readme": readme.measure,
-}
+from bench.claims.ease.suite import SUITE
+from bench.claims.topics import run_suite
 
 if __name__ == "__main__":
-    run_topics("ease", TOPICS, __doc__)
+    run_suite(SUITE)

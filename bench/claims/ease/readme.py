@@ -14,12 +14,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from bench.claims.bars import at_most, count, minutes
+from bench.claims.claim import Claim, Figure, Topic
 from flyball.errors import UsageError
 
 if TYPE_CHECKING:
+    from bench.claims.claim import Raw
     from bench.claims.tails.stand import Stand
 
-COMMANDS_MAX, MINUTES_MAX = 8, 5
+COMMANDS_MAX, MINUTES_MAX, FOLLOWED = 8, 5, "readme"
 _LAST = "flyball decisions verify"
 _INSTALL = re.compile(r"^pip install .*\[(?P<extras>[a-z,]+)\]", re.MULTILINE)
 
@@ -47,16 +50,33 @@ def measure(stand: Stand) -> None:
             text=True,
             check=False,
         )
-    minutes = (time.monotonic() - began) / 60
-    stand.report.keep("readme", {"stdout": followed.stdout, "stderr": followed.stderr[-4000:]})
-    stand.report.record(
-        "readme: commands to a verified journal", f"{commands}", f"<= {COMMANDS_MAX}", holds=commands <= COMMANDS_MAX
-    )
-    holds = followed.returncode == 0 and minutes <= MINUTES_MAX and "verified" in followed.stdout
-    figure = f"{minutes:.1f} minutes" if followed.returncode == 0 else followed.stderr.strip().splitlines()[-1]
-    stand.report.record("readme: from pip install to a verified journal", figure, f"<= {MINUTES_MAX} minutes", holds=holds)
+    took_min = (time.monotonic() - began) / 60
+    ended = followed.stderr.strip().splitlines()[-1:] if followed.returncode else []
+    verified = followed.returncode == 0 and "verified" in followed.stdout
+    stand.keep(FOLLOWED, {"commands": commands, "minutes": took_min, "verified": verified, "end": "".join(ended)})
 
 
 def _run(command: list[str]) -> None:
     environment = {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH")}
     subprocess.run(command, check=True, env=environment)
+
+
+def _commands(raw: Raw) -> Figure:
+    return Figure(raw[FOLLOWED]["commands"])
+
+
+def _minutes(raw: Raw) -> Figure:
+    found = raw[FOLLOWED]
+    return Figure(found["minutes"], "", "" if found["verified"] else found["end"] or "no journal was verified")
+
+
+TOPIC = Topic(
+    "readme",
+    measure,
+    subject="the README, followed in a clean environment that has nothing but the built wheel",
+    sample="once, with its own commands",
+    claims=(
+        Claim("commands", "commands to a verified journal", at_most(COMMANDS_MAX, count), _commands),
+        Claim("minutes", "from `pip install` to a verified journal", at_most(MINUTES_MAX, minutes, "verified"), _minutes),
+    ),
+)

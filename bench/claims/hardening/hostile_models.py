@@ -11,20 +11,21 @@ import signal
 import time
 import urllib.request
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from bench.claims.bars import at_most, none, times
 from bench.claims.callers import Callers
+from bench.claims.claim import Claim, Figure, Raw, Topic
+from bench.claims.figures import median_over, ratio
 from bench.claims.hardening.cage import Cage
 from bench.claims.hardening.zoo import Hostile, all_hostile
-from bench.claims.report import Windows, discarded, median
 from bench.claims.subjects import ANY_PORT, FLYBALLD, Subject, need
-from bench.claims.tails.stand import raw
+from bench.claims.windows import Windows
 from flyball.bench.machine import HostWatch
 from flyball.bench.process import Process
 from flyball.bench.statistics import STEAL_MAX
-from flyball.bench.table import latency
 from flyball.documents.snapshot import Terms
 from flyball.errors import FlyballError
 from flyball.native.boundary import ort_library
@@ -47,6 +48,7 @@ DESIGNED = {200, 400, 404, 413, 422, 429, 500, 503, 504}
 TERMS = Terms.model_validate({"limits": {"run_ms_max": RUN_MS_MAX}})
 _DYING_S = 1.0  # from a connection that breaks to a process that is gone
 ALONE, BESIDE = "alone", "beside"
+FATES, WINDOWS = "fates", "windows"
 
 
 @dataclass(slots=True)
@@ -70,11 +72,6 @@ class Fate:
         """Resident memory after it, over what it was before."""
         return self.after_bytes / self.before_bytes if self.before_bytes else float("inf")
 
-    @property
-    def slowed(self) -> float:
-        """The GBDT's p50 beside it over alone; 0 where that was not measured."""
-        return self.beside_us / self.alone_us if self.alone_us else 0.0
-
 
 def measure(stand: Stand) -> None:
     """All of them, one after the other; `--quick` takes every tenth."""
@@ -82,38 +79,13 @@ def measure(stand: Stand) -> None:
     with ExitStack() as stack:
         cage = stack.enter_context(Cage(CAGE_BYTES))
         if cage.why_not:
-            stand.report.not_measured(f"{len(hostiles)} hostile models under 2 GiB", "the server lives", cage.why_not)
+            stand.not_measured(cage.why_not)
             return
         pen = stack.enter_context(Pen(stand, cage))
         windows = {ALONE: Windows(), BESIDE: Windows()}
         fates = [pen.meet(hostile, windows) for hostile in hostiles]
-    stand.keep("fates", [asdict(fate) for fate in fates])
-    stand.keep("windows", raw(windows))
-    _record(stand, fates, windows)
-
-
-def _record(stand: Stand, fates: list[Fate], windows: dict[str, Windows]) -> None:
-    report, title = stand.report, f"{len(fates)} hostile models"
-    died = [fate.name for fate in fates if fate.server_died]
-    report.record(f"{title}: the server lives", ", ".join(died) or "it was never killed", "under 2 GiB", holds=not died)
-    odd = [f"{fate.name}: {fate.loaded or fate.answers}" for fate in fates if not fate.designed]
-    figure = f"{len(fates) - len(odd)} of {len(fates)} {'; '.join(odd)}"[:300]
-    report.record(f"{title}: each ends with a designed answer", figure, "all", holds=not odd)
-    worst = max((fate for fate in fates if not fate.server_died), key=lambda fate: fate.grown, default=fates[0])
-    figure = f"{worst.grown:.2f} times at worst ({worst.name}, from {worst.before_bytes / 1e6:.0f} MB)"
-    report.record(
-        f"{title}: memory after each over before", figure, f"<= {MEMORY_MAX:g} times", holds=worst.grown <= MEMORY_MAX
-    )
-    claim = f"{title}: p50 of a GBDT at {RATE_PER_S:,.0f}/s beside them over alone"
-    if doubt := stand.doubt(windows):
-        report.not_measured(claim, f"<= {P50_MAX:g} times", doubt)
-        return
-    p50 = {name: median([value.latency_us.p50 for value in found.values]) for name, found in windows.items()}
-    slowest = max(fates, key=lambda fate: fate.slowed)
-    figure = f"{p50[BESIDE] / p50[ALONE]:.2f} times ({latency(p50[BESIDE])}, alone {latency(p50[ALONE])})"
-    figure += f"; {slowest.slowed:.2f} times beside {slowest.name}, the worst"
-    bar = f"<= {P50_MAX:g} times, {discarded(windows)}"
-    report.record(claim, figure, bar, holds=p50[BESIDE] <= P50_MAX * p50[ALONE])
+    stand.keep(FATES, fates)
+    stand.keep(WINDOWS, windows)
 
 
 class Pen:
@@ -229,7 +201,7 @@ class Pen:
         if result.mismatched:
             raise FlyballError(f"{result.mismatched} answers of the GBDT differ: {result.first_problem}")
         if host.seen.steal_share > STEAL_MAX:
-            kept.discarded += 1
+            kept.keep(result, host.seen.steal_share)
             return 0.0
         kept.values.append(result)
         return result.latency_us.p50
@@ -247,3 +219,39 @@ def _get(server: Process, path: str) -> dict[str, Any]:
     with urllib.request.urlopen(server.url + path, timeout=10) as answer:  # noqa: S310 - our own server
         content: dict[str, Any] = json.load(answer)
     return content
+
+
+def _died(raw: Raw) -> Figure:
+    died = [fate["name"] for fate in raw[FATES] if fate["server_died"]]
+    return Figure(len(died), f"of {len(raw[FATES])}" + (f": {', '.join(died)}"[:200] if died else ""))
+
+
+def _odd(raw: Raw) -> Figure:
+    odd = [f"{fate['name']}: {fate['loaded'] or fate['answers']}" for fate in raw[FATES] if not fate["designed"]]
+    return Figure(len(odd), f"of {len(raw[FATES])}" + (f": {'; '.join(odd)}"[:300] if odd else ""))
+
+
+def _grown(raw: Raw) -> Figure:
+    living = [fate for fate in raw[FATES] if not fate["server_died"]]
+    grown = {fate["name"]: ratio(fate["after_bytes"], fate["before_bytes"]) for fate in living}
+    worst = max(grown, key=lambda name: grown[name])
+    return Figure(grown[worst], f"{worst}, the worst of {len(grown)}")
+
+
+TOPIC = Topic(
+    "models",
+    measure,
+    subject=f"hostile models loaded and run beside a GBDT at {RATE_PER_S:,.0f}/s, on a server under {CAGE_BYTES >> 30} GiB",
+    sample=f"every model of the zoo, windows of {WINDOW_S:g} s before and beside each",
+    claims=(
+        Claim("lives", "models that end the server", none(), _died),
+        Claim("designed", "models without their designed answer", none(), _odd),
+        Claim("memory", "resident memory after each over before, the worst", at_most(MEMORY_MAX, times), _grown),
+        Claim(
+            "p50",
+            "p50 of the GBDT beside them over alone",
+            at_most(P50_MAX, times),
+            median_over(WINDOWS, BESIDE, ALONE, key="latency_us.p50"),
+        ),
+    ),
+)

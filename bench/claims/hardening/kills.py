@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from bench.claims.claim import Topic
 from bench.claims.journal import crash
 
 if TYPE_CHECKING:
@@ -17,3 +18,12 @@ if TYPE_CHECKING:
 def measure(stand: Stand) -> None:
     """No acknowledged decision is lost, whenever the server is killed."""
     crash.measure(stand, int(os.environ.get("CYCLES", crash.CYCLES)))
+
+
+TOPIC = Topic(
+    "kills",
+    measure,
+    subject=crash.TOPIC.subject,
+    sample=f"{crash.CYCLES:,} cycles, CYCLES=10000 for a night",
+    claims=crash.CLAIMS,
+)

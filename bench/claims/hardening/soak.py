@@ -25,7 +25,6 @@ from bench.claims.hardening.soaked import ACCOUNTS, GUARDED, LOOKED_UP, PAY, PLA
 from bench.claims.journal.commands import decisions
 from bench.claims.protocol.beside import Kind, standing
 from bench.claims.registry.people import PRODUCTION, People, controlled
-from bench.claims.report import median
 from bench.claims.subjects import FLYBALLD, need
 from bench.parts.here import NotHereError, until
 from bench.parts.redis import RedisServer
@@ -77,7 +76,7 @@ def measure(stand: Stand) -> None:
     try:
         redis = RedisServer(stand.folder)
     except NotHereError as missing:
-        stand.report.not_measured("a soak with everything at once", "", missing.message)
+        stand.not_measured(missing.message)
         return
     people, swing = _placed(stand, redis)
     key = _caller(stand.folder)
@@ -94,8 +93,9 @@ def measure(stand: Stand) -> None:
     finally:
         redis.kill()
         people.registry.close()
-    _record(stand, soak, page, memory, alive=alive)
-    _judge_journal(stand, journal, page)
+    _keep(stand, soak, page, memory, alive=alive)
+    verified = decisions(journal, "verify", fails=True)
+    stand.keep("verified", {"frames": verified["frames"], "findings": verified["findings"][:10]})
 
 
 @dataclass(slots=True)
@@ -249,51 +249,21 @@ def _fill(redis: RedisServer) -> None:
         redis.put(f"flyball:accounts:a{account}", {"risk": float(soaked.risk(account))})
 
 
-def _record(stand: Stand, soak: Soak, page: str, memory: list[float], *, alive: bool) -> None:
-    tally, trouble, load, title = soak.tally, soak.trouble, soak.load, f"soak of {len(memory) / 60:.0f} minutes"
-    asked = {kind: dict(getattr(tally, kind)) for kind in ("right", "refused", "remedied", "wrong")}
-    stand.keep("answers", {**asked, "examples": tally.examples})
-    stand.keep("trouble", {name: getattr(trouble, name) for name in trouble.__slots__})
+def _keep(stand: Stand, soak: Soak, page: str, memory: list[float], *, alive: bool) -> None:
+    tally = soak.tally
+    asked = {kind: getattr(tally, kind) for kind in ("right", "refused", "remedied", "wrong")}
+    stand.keep("answers", {**asked, "examples": tally.examples, "load": soak.load})
+    stand.keep("trouble", {name: getattr(soak.trouble, name) for name in soak.trouble.__slots__})
     stand.keep("memory", memory)
-    done = f"{trouble.reloads} reloads, {trouble.revocations} revocations, {trouble.erased} erasures"
-    done += f", {trouble.redis_kills} kills of Redis"
-    enough = min(trouble.reloads, trouble.revocations, trouble.erased, trouble.redis_kills, trouble.bad_bytes) > 0
-    if trouble.broken:
-        done = f"{done}; ended early: {trouble.broken[0]}"
-    holds = alive and enough and not trouble.broken
-    stand.report.record(f"{title}: the server lives", done, "the same process", holds=holds)
-    wrong = tally.wrong.total() + load.mismatched + load.failed
-    right = tally.right.total() + load.answered
-    figure = f"{wrong} of {right + wrong:,}{'; ' + tally.examples[0] if tally.examples else ''}"
-    holds = wrong == 0 and all(tally.right[subject] for subject in ASKED) and load.answered > 0
-    stand.report.record(f"{title}: wrong answers", figure, "0", holds=holds)
-    ended, received = _total(page, "flyball_requests_total"), _total(page, "flyball_received_total")
-    figure = f"{received:,} received, {ended:,} answered, refused, failed or abandoned"
-    stand.report.record(f"{title}: requests add up", figure, "the same", holds=received == ended > 0)
-    figure = f"{trouble.revocations}, {len(trouble.slow_revocations)} of them slower"
-    holds = trouble.revocations > 0 and not trouble.slow_revocations
-    stand.report.record(f"{title}: revoked within {REVOKED_S_MAX:g} s", figure, "all", holds=holds)
-    figure = f"{trouble.erased}; failed: {trouble.erasures_failed[:1] or 'none'}"
-    stand.report.record(f"{title}: erasures", figure, "all recorded", holds=not trouble.erasures_failed)
-    fifth = max(len(memory) // 5, 1)
-    early, late = median(memory[fifth : 2 * fifth]), median(memory[-fifth:])
-    figure = f"{late / early:.3f} times ({early / 1e6:.1f} MB, {late / 1e6:.1f} MB)"
-    bar = f"within {MEMORY_APART_MAX:.0%}"
-    stand.report.record(
-        f"{title}: memory, last fifth over second", figure, bar, holds=late <= early * (1 + MEMORY_APART_MAX)
-    )
-
-
-def _judge_journal(stand: Stand, journal: Path, page: str) -> None:
-    """Every decision has its record or stands in a gap, and the log verifies."""
-    decided = _total(page, "flyball_decisions_total")
-    records = _total(page, "flyball_journal_records_total", kind="decision")
-    gaps = _total(page, "flyball_journal_gap_decisions_total")
-    figure = f"{decided:,} decided, {records:,} records, {gaps:,} in gaps"
-    stand.report.record("soak: decisions add up", figure, "records and gaps", holds=decided == records + gaps > 0)
-    verified = decisions(journal, "verify", fails=True)
-    figure = f"{verified['frames']:,} frames, {len(verified['findings'])} findings"
-    stand.report.record("soak: the log verifies", figure, "no findings", holds=verified["findings"] == [])
+    stand.keep("alive", alive)
+    totals = {
+        "ended": _total(page, "flyball_requests_total"),
+        "received": _total(page, "flyball_received_total"),
+        "decided": _total(page, "flyball_decisions_total"),
+        "records": _total(page, "flyball_journal_records_total", kind="decision"),
+        "gaps": _total(page, "flyball_journal_gap_decisions_total"),
+    }
+    stand.keep("counts", totals)
 
 
 def _total(page: str, family: str, **labels: str) -> int:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from statistics import median
 from typing import TYPE_CHECKING
 
+from bench.claims.bars import at_most, none, times
+from bench.claims.claim import Claim, Figure, Raw, Topic
+from bench.claims.figures import ratio
 from bench.claims.journal import cycles
-from bench.claims.report import median
 from bench.claims.subjects import FLYBALLD, need
 
 if TYPE_CHECKING:
     from bench.claims.tails.stand import Stand
 
+FOUND = "found"
 CYCLES, QUICK_CYCLES, SEED = 1_000, 10, 20261116
 
 
@@ -21,16 +25,40 @@ def measure(stand: Stand, count: int = CYCLES) -> None:
     folder.mkdir()
     count = QUICK_CYCLES if stand.quick else count
     found = cycles.crash(need(FLYBALLD), folder, count, SEED, stand.tell, cpus=stand.server_cpus)
-    stand.keep("found", {part.name: getattr(found, part.name) for part in fields(found)})
-    title = f"{found.cycles:,} kills after {cycles.ALIVE_MS[0]} to {cycles.ALIVE_MS[1]} ms under load"
-    synced, buffered = (found.acknowledged[name] for name in (cycles.SYNC, cycles.BUFFERED))
-    figure = f"{synced:,} sync and {buffered:,} buffered, {len(found.wrong)} faults" + "".join(found.wrong[:1])
-    bar = "every sync one is there, the chain verifies"
-    stand.report.record(f"{title}: acknowledged", figure, bar, holds=not found.wrong and synced > 0 and buffered > 0)
-    figure = f"{found.lost_buffered:,} of {buffered:,}, the oldest {found.oldest_lost_s * 1e3:.0f} ms before the last"
-    bar = f"within the exported window, {found.window_s * 1e3:.0f} ms"
-    holds = found.window_s > 0 and found.oldest_lost_s <= found.window_s
-    stand.report.record(f"{title}: buffered that were lost", figure, bar, holds=holds)
-    usual, most = median(found.started_s), max(found.started_s)
-    figure = f"{usual * 1e3:.0f} ms, at most {most * 1e3:.0f} ms; {found.recovered:,} tails cut"
-    stand.report.record(f"{title}: it starts again", figure, "every time", holds=len(found.started_s) > found.cycles)
+    stand.keep(FOUND, {part.name: getattr(found, part.name) for part in fields(found)})
+
+
+def _lost(raw: Raw) -> Figure:
+    found = raw[FOUND]
+    synced, buffered = (found["acknowledged"].get(name, 0) for name in (cycles.SYNC, cycles.BUFFERED))
+    told = f"{synced:,} sync and {buffered:,} buffered acknowledged in {found['cycles']:,} cycles"
+    fault = found["wrong"][0] if found["wrong"] else "" if synced and buffered else "nothing was acknowledged"
+    return Figure(len(found["wrong"]), told, fault)
+
+
+def _oldest(raw: Raw) -> Figure:
+    found = raw[FOUND]
+    told = f"{found['lost_buffered']:,} of {found['acknowledged'].get(cycles.BUFFERED, 0):,} lost, the oldest answered "
+    told += f"{found['oldest_lost_s'] * 1e3:.0f} ms before the last, window {found['window_s'] * 1e3:.0f} ms"
+    fault = "" if found["window_s"] > 0 else "the server exports no window"
+    return Figure(ratio(found["oldest_lost_s"], found["window_s"]), told, fault)
+
+
+def _not_started(raw: Raw) -> Figure:
+    found, started = raw[FOUND], raw[FOUND]["started_s"]
+    told = f"{median(started) * 1e3:.0f} ms, at most {max(started) * 1e3:.0f} ms; {found['recovered']:,} tails cut"
+    return Figure(max(found["cycles"] + 1 - len(started), 0), told)
+
+
+CLAIMS = (
+    Claim("sync", "faults: `sync` decisions lost, chains that do not verify", none(), _lost),
+    Claim("buffered", "lost `buffered` decisions: the oldest, over the exported window", at_most(1, times), _oldest),
+    Claim("starts", "cycles after which the server does not start", none(), _not_started),
+)
+TOPIC = Topic(
+    "crash",
+    measure,
+    subject=f"`kill -9` after {cycles.ALIVE_MS[0]} to {cycles.ALIVE_MS[1]} ms under load; half of the cycles lose pages",
+    sample=f"{CYCLES:,} cycles",
+    claims=CLAIMS,
+)

@@ -14,7 +14,7 @@ import numpy as np
 
 from bench.claims.decisions import example
 from bench.claims.journal import specs
-from bench.claims.tails.stand import slim
+from bench.claims.windows import as_json
 from flyball.bench.run import run_load
 from flyball.bench.stages import metrics
 from flyball.decision.decision import Decision
@@ -49,8 +49,9 @@ class Window:
         return sum(self.cpu_us.values())
 
     def kept(self) -> dict[str, Any]:
-        """For the report's file."""
-        return {"result": slim(self.result), "cpu_us": self.cpu_us, "sync_p99_us": self.sync_p99_us}
+        """For the record."""
+        parts = {"lanes_us": self.lanes_us, "whole_us": self.whole_us, "sync_p99_us": self.sync_p99_us}
+        return {"result": as_json(self.result), "cpu_us": self.cpu_us, **parts}
 
 
 class Recorded:
@@ -61,7 +62,7 @@ class Recorded:
         self.made = example.make(Path(tempfile.mkdtemp(dir=stand.folder)), CARDS // 10 if stand.quick else CARDS)
         self._payloads = self.made.payloads()
 
-    def window(self, record: str | None) -> Window:
+    def window(self, record: str | None) -> dict[str, Any]:
         """`record` is the spec's own section; None: no journal at all."""
         with self.serve(record) as server:
             self.made.warm(server.url)
@@ -81,7 +82,7 @@ class Recorded:
         # The warm-up's requests are in the CPU time, so they are counted too.
         asked = result.sent + self._rate * result.warmup.used_s
         cpu_us = {name: (spent - before.get(name, 0.0)) / asked * 1e6 for name, spent in after.items()}
-        return Window(result, cpu_us, sync_p99_us)
+        return Window(result, cpu_us, sync_p99_us).kept()
 
     def serve(self, record: str | None, journal: Path | None = None, **settings: Any) -> Process:
         """A server with this recording mode, in a new journal unless one is named."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
+from statistics import median
 from typing import TYPE_CHECKING
 
+from bench.claims.bars import at_most, us
+from bench.claims.claim import Claim, Figure, Raw, Topic
 from bench.claims.journal import pour
-from bench.claims.journal.loads import Recorded, Window
-from bench.claims.report import Windows, discarded, median
+from bench.claims.journal.loads import Recorded
 from flyball.bench.statistics import mean_interval
-from flyball.bench.table import latency
 
 if TYPE_CHECKING:
     from bench.claims.tails.stand import Stand
@@ -17,48 +18,56 @@ if TYPE_CHECKING:
 RATE_PER_S, WINDOW_S, REPEATS = 2_000.0, 5.0, 7
 ADDED_MAX_US = 3.0
 OFF, BUFFERED = "off", "buffered"
+ALONE, WINDOWS = "in process", "windows"
 
 
 def measure(stand: Stand) -> None:
     """The walk's own part in one process, then a server's CPU time and the callers' median."""
-    _judge_in_process(stand)
+    stand.keep(ALONE, pour.cost_us(stand))
     recorded = Recorded(stand, RATE_PER_S, WINDOW_S)
     sides = {OFF: partial(recorded.window, None), BUFFERED: partial(recorded.window, "{durability: buffered}")}
-    windows = stand.in_turn(sides, REPEATS)
-    stand.keep("windows", {name: [window.kept() for window in found.values] for name, found in windows.items()})
-    title = f"card-fraud at {RATE_PER_S:,.0f}/s, buffered beside no journal"
-    cpu, p50 = f"{title}: CPU time of the lanes", f"{title}: p50"
-    cpu_bar, p50_bar = f"<= {ADDED_MAX_US:g} µs more", f"1 within the 95 % interval, or <= {ADDED_MAX_US:g} µs more"
-    if doubt := stand.doubt(windows):
-        stand.report.not_measured(cpu, cpu_bar, doubt)
-        stand.report.not_measured(p50, p50_bar, doubt)
-        return
-    _judge_cpu(stand, cpu, cpu_bar, windows)
-    without, with_ = ([window.result.latency_us.p50 for window in windows[name].values] for name in (OFF, BUFFERED))
-    ratio = mean_interval([one / other for one, other in zip(with_, without, strict=False)])
-    added = median(with_) - median(without)
-    span = f", {ratio.interval.low:.3f} to {ratio.interval.high:.3f}" if ratio.interval else ""
-    figure = f"{ratio.value:.3f} times{span} ({latency(median(with_))}, without {latency(median(without))})"
-    holds = added <= ADDED_MAX_US or (ratio.interval is not None and ratio.interval.low <= 1)
-    stand.report.record(p50, figure, f"{p50_bar}; {discarded(windows)}", holds=holds)
+    stand.keep(WINDOWS, stand.in_turn(sides, REPEATS))
 
 
-def _judge_cpu(stand: Stand, claim: str, bar: str, windows: dict[str, Windows]) -> None:
-    def middle(name: str, part: str) -> float:
-        found: list[Window] = windows[name].values
-        return median([getattr(window, part) for window in found])
-
-    added = middle(BUFFERED, "lanes_us") - middle(OFF, "lanes_us")
-    whole = middle(BUFFERED, "whole_us") - middle(OFF, "whole_us")
-    figure = f"{added:+.2f} µs ({middle(OFF, 'lanes_us'):.1f} without); with the writer's own thread {whole:+.2f} µs"
-    stand.report.record(claim, figure, bar, holds=added <= ADDED_MAX_US)
+def _in_process(raw: Raw) -> Figure:
+    """The journal's part of it alone, without the walk that fills in the record; the lanes' CPU time has both."""
+    found = raw[ALONE]
+    return Figure(sum(found.values()), ", ".join(f"{name} {part:.2f}" for name, part in found.items()))
 
 
-def _judge_in_process(stand: Stand) -> None:
-    """The journal's part of it alone, without the walk that fills in the record; the lanes' CPU time below has both."""
-    found = pour.cost_us(stand)
-    stand.keep("in process", found)
-    claim, bar = "a record of 1 KiB, on the thread that offers it", f"<= {ADDED_MAX_US:g} µs"
-    took = sum(found.values())
-    figure = f"{took:.2f} µs ({', '.join(f'{name} {part:.2f}' for name, part in found.items())})"
-    stand.report.record(claim, figure, bar, holds=took <= ADDED_MAX_US)
+def _cpu(raw: Raw) -> Figure:
+    sides = raw.windows(WINDOWS)
+    lanes, whole = ({name: sides.median(name, part) for name in (OFF, BUFFERED)} for part in ("lanes_us", "whole_us"))
+    told = f"{us(lanes[OFF])} without; with the writer's own thread {whole[BUFFERED] - whole[OFF]:+.2f} µs"
+    return Figure(lanes[BUFFERED] - lanes[OFF], told)
+
+
+def _p50(raw: Raw) -> Figure:
+    """The added time; none where 1 is in the interval of the ratios."""
+    sides = raw.windows(WINDOWS)
+    without, with_ = (sides.values(name, "result.latency_us.p50") for name in (OFF, BUFFERED))
+    found = mean_interval([one / other for one, other in zip(with_, without, strict=False)])
+    span = f", {found.interval.low:.3f} to {found.interval.high:.3f}" if found.interval else ""
+    told = f"{found.value:.3f} times{span}; {us(median(with_))}, without {us(median(without))}"
+    alike = found.interval is not None and found.interval.low <= 1
+    return Figure(0.0 if alike else median(with_) - median(without), told)
+
+
+TOPIC = Topic(
+    "path",
+    measure,
+    subject=f"card-fraud at {RATE_PER_S:,.0f}/s, open loop, `buffered` beside no journal",
+    sample=f"{REPEATS} windows of {WINDOW_S:g} s a side, in turn",
+    claims=(
+        Claim(
+            "in-process",
+            "a record of 1 KiB reserved, copied and offered: CPU time of the offering thread",
+            at_most(ADDED_MAX_US, us),
+            _in_process,
+            subject="the journal alone in one process",
+            sample="the run of `pour --cost`",
+        ),
+        Claim("cpu", "CPU time of the lanes, added to a decision", at_most(ADDED_MAX_US, us), _cpu),
+        Claim("p50", "p50 added; 0 where 1 is in the ratio's 95 % interval", at_most(ADDED_MAX_US, us), _p50),
+    ),
+)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bench.claims.protocol import analyzer, beside, rates
-from bench.claims.topics import run_topics
-
-TOPICS = {"beside": beside.measure, "rates": rates.measure, "analyzer": analyzer.measure}
+from bench.claims.protocol.suite import SUITE
+from bench.claims.topics import run_suite
 
 if __name__ == "__main__":
-    run_topics("protocol", TOPICS, __doc__)
+    run_suite(SUITE)

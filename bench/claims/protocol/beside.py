@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from bench.claims.report import discarded, median
-from bench.claims.tails.stand import raw
+from bench.claims.bars import at_most, none, times
+from bench.claims.claim import Claim, Figure, NotMeasuredError, Raw, Topic
+from bench.claims.figures import median_over
 from flyball.bench.process import on_cpus
 from flyball.bench.run import run_load
-from flyball.bench.table import latency
 from flyball.errors import FlyballError
 from flyball.native.load_documents import Arrivals
 
@@ -32,7 +32,7 @@ P50_MAX = 1.2
 IDLE_WANTED = 10_000
 _FILES_LEFT = 500  # for everything else that a process has open
 _STANDING_S = 60.0
-ALONE = "alone"
+ALONE, WINDOWS, CROWDS = "alone", "windows", "crowds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,8 @@ def kinds() -> list[Kind]:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     idle = min(IDLE_WANTED, hard - _FILES_LEFT)
-    limited = "" if idle == IDLE_WANTED else " (the file limit's worth)"
     return [
-        Kind("idle", idle, f"{idle:,} idle connections{limited}"),
+        Kind("idle", idle, f"{idle:,} idle connections"),
         Kind("slow-heads", 500, "500 heads of a byte a second"),
         Kind("slow-bodies", 500, "500 bodies of a byte a second"),
         Kind("resets", 10, "10,000 stream resets a second"),
@@ -74,32 +73,9 @@ def measure(stand: Stand) -> None:
             stood[kind.name].append(told)
             return result
 
-        sides = {ALONE: lambda: window(None), **{kind.words: lambda kind=kind: window(kind) for kind in crowds}}  # type: ignore[misc]
-        windows = stand.in_turn(sides, REPEATS)
-    stand.keep("windows", raw(windows))
-    stand.keep("crowds", stood)
-    _record(stand, crowds, windows, stood)
-
-
-def _record(stand: Stand, crowds: list[Kind], windows: Any, stood: dict[str, list[dict[str, int]]]) -> None:
-    title, bar = f"GBDT at {RATE_PER_S:,.0f}/s", f"<= {P50_MAX:g} times"
-    doubt = stand.doubt(windows)
-    p50 = {name: median([value.latency_us.p50 for value in found.values]) for name, found in windows.items() if found.values}
-    for kind in crowds:
-        claim = f"{title} beside {kind.words}: p50 over alone"
-        if doubt:
-            stand.report.not_measured(claim, bar, doubt)
-            continue
-        ratio = p50[kind.words] / p50[ALONE]
-        figure = f"{ratio:.2f} times ({latency(p50[kind.words])}, alone {latency(p50[ALONE])})"
-        stand.report.record(claim, figure, f"{bar}, {discarded(windows)}", holds=ratio <= P50_MAX)
-    results = [value for name, found in windows.items() if name != ALONE for value in found.values]
-    lost = sum(value.failed + value.refused + value.mismatched for value in results)
-    claim, asked = f"{title} beside all of them: failed, refused or wrong", sum(value.sent for value in results)
-    stand.report.record(claim, f"{lost:,} of {asked:,}", "0", holds=not lost)
-    held = min(told["open"] for told in stood["idle"])
-    wanted = crowds[0].connections
-    stand.report.record("idle connections that the server held", f"{held:,} of {wanted:,}", "all", holds=held == wanted)
+        sides = {ALONE: lambda: window(None), **{kind.name: lambda kind=kind: window(kind) for kind in crowds}}  # type: ignore[misc]
+        stand.keep(WINDOWS, stand.in_turn(sides, REPEATS))
+    stand.keep(CROWDS, stood)
 
 
 @contextmanager
@@ -128,3 +104,45 @@ def _config(stand: Stand) -> Any:
     most = 2 * IDLE_WANTED
     path.write_text(json.dumps({"connections_max": most, "connections_per_address_max": most}))
     return path
+
+
+def _lost(raw: Raw) -> Figure:
+    sides = raw.windows(WINDOWS)
+    beside = [name for name in sides.found if name != ALONE]
+    return Figure(sides.total(beside, "failed", "refused", "mismatched"), f"of {sides.total(beside, 'sent'):,}")
+
+
+def _dropped(raw: Raw) -> Figure:
+    """Idle connections that the server ended, at worst."""
+    stood = raw[CROWDS]["idle"]
+    wanted = max((told["connections"] for told in stood), default=0)
+    if wanted < IDLE_WANTED:
+        raise NotMeasuredError(f"the limit on open files allows {wanted:,} connections")
+    return Figure(wanted - min(told["open"] for told in stood), f"of {wanted:,}")
+
+
+_BESIDE = {
+    "idle": f"{IDLE_WANTED:,} idle connections, or as many as the limit on open files allows",
+    "slow-heads": "500 heads of a byte a second",
+    "slow-bodies": "500 bodies of a byte a second",
+    "resets": "10,000 stream resets a second",
+}
+TOPIC = Topic(
+    "beside",
+    measure,
+    subject=f"GBDT at {RATE_PER_S:,.0f}/s, open loop, {CONNECTIONS} connections, beside clients that behave badly",
+    sample=f"{REPEATS} windows of {WINDOW_S:g} s a side, in turn",
+    claims=(
+        *(
+            Claim(
+                name,
+                f"beside {words}: p50 over alone",
+                at_most(P50_MAX, times),
+                median_over(WINDOWS, name, ALONE, key="latency_us.p50"),
+            )
+            for name, words in _BESIDE.items()
+        ),
+        Claim("lost", "beside all of these: requests that failed, were refused or answered wrongly", none(), _lost),
+        Claim("idle-held", "idle connections that the server dropped", none(), _dropped),
+    ),
+)

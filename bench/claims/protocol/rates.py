@@ -1,4 +1,4 @@
-"""Topic: gRPC with raw tensors, the GBDT, closed loop, against Triton's gRPC, or MLServer's without Triton."""
+"""Topic: gRPC with raw tensors, the GBDT, closed loop, against Triton's gRPC and MLServer's."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from bench.claims.report import discarded, median
+from bench.claims.bars import at_least, times
+from bench.claims.claim import Claim, Topic
+from bench.claims.figures import over_best
 from bench.claims.tails.rivals import MLSERVER, TRITON, asked, mlserver_missing, rival, triton_missing
-from bench.claims.tails.stand import raw
-from bench.claims.tails.throughput import Over
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,33 +19,48 @@ if TYPE_CHECKING:
     from flyball.bench.process import Process
 
 CONNECTIONS, WINDOW_S, REPEATS = 16, 3.0, 5
-OURS = "flyballd"
+OURS, RATES = "flyballd", "grpc, per_s"
 OVER_TRITON, OVER_MLSERVER = 2.0, 15.0
 
 
 def measure(stand: Stand) -> None:
     """Ours and the rivals' in turn, each on the server's core."""
     fraud = stand.fraud
-    missing = triton_missing()
-    if missing:
-        claim = Over(f"GBDT, gRPC raw, {CONNECTIONS} connections: over MLServer", OURS, (MLSERVER,), OVER_MLSERVER)
-        if absent := mlserver_missing():
-            stand.report.not_measured(claim.claim, claim.bar, f"{missing}; {absent}")
-            return
-    else:
-        claim = Over(f"GBDT, gRPC raw, {CONNECTIONS} connections: over Triton", OURS, tuple(TRITON), OVER_TRITON)
+    missing = {"over-triton": triton_missing(), "over-mlserver": mlserver_missing()}
+    for claim, reason in missing.items():
+        if reason:
+            stand.not_measured(reason, claim)
+    rivals = [*(() if missing["over-triton"] else TRITON), *(() if missing["over-mlserver"] else (MLSERVER,))]
     with ExitStack() as stack:
         sides: dict[str, Callable[[], float]] = {OURS: partial(_rate, stand, fraud, stack.enter_context(stand.serve(fraud)))}
-        for name in claim.others:
+        for name in rivals:
             server = stack.enter_context(rival(name, fraud, stand.server_cpus, grpc=True))
             sides[name] = partial(_rate, stand, asked(name, fraud), server)
-        windows = stand.in_turn(sides, REPEATS)
-    stand.keep("grpc, per_s", raw(windows))
-    doubt = stand.doubt(windows)
-    found = {} if doubt else {name: median(values.values) for name, values in windows.items()}
-    claim.record(stand, found, doubt or discarded(windows))
+        stand.keep(RATES, stand.in_turn(sides, REPEATS))
 
 
 def _rate(stand: Stand, subject: Subject, server: Process) -> float:
     seconds = stand.seconds(WINDOW_S)
     return subject.load(server, CONNECTIONS, protocol="grpc", duration_s=seconds).rate_per_s
+
+
+TOPIC = Topic(
+    "rates",
+    measure,
+    subject=f"GBDT of 300 trees, gRPC with raw tensors, {CONNECTIONS} connections, closed loop, one core for each server",
+    sample=f"{REPEATS} windows of {WINDOW_S:g} s a side, in turn",
+    claims=(
+        Claim(
+            "over-triton",
+            "requests a second over Triton's gRPC with its ONNX Runtime backend",
+            at_least(OVER_TRITON, times),
+            over_best(RATES, OURS, tuple(TRITON)),
+        ),
+        Claim(
+            "over-mlserver",
+            "requests a second over MLServer's gRPC",
+            at_least(OVER_MLSERVER, times),
+            over_best(RATES, OURS, (MLSERVER,)),
+        ),
+    ),
+)

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from bench.claims.registry import kill, parts, race, rollback, scale, signing
-from bench.claims.topics import run_topics
-
-TOPICS = {
-    "scale": scale.measure,
-    "race": race.measure,
-    "kill": kill.measure,
-    "rollback": rollback.measure,
-    "parts": parts.measure,
-    "signing": signing.measure,
-}
+from bench.claims.registry.suite import SUITE
+from bench.claims.topics import run_suite
 
 if __name__ == "__main__":
-    run_topics("registry", TOPICS, __doc__)
+    run_suite(SUITE)

@@ -13,10 +13,12 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from statistics import median
 from typing import IO, TYPE_CHECKING, Any
 
+from bench.claims.bars import none
+from bench.claims.claim import Claim, Figure, Raw, Topic
 from bench.claims.registry.writer import prepare
-from bench.claims.report import median
 from flyball.errors import FlyballError
 from flyball.native.boundary import ort_library
 from flyball.registry.acts.registry import Registry
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from bench.claims.tails.stand import Stand
     from flyball.registry.home import Home
 
+FOUND = "found"
+ACTS = ("register", "sign", "promote", "rollback")
 CYCLES, QUICK_CYCLES, SEED = 100, 5, 20261116
 ALIVE_MS = (5, 500)
 _ANSWER_S = 60.0
@@ -58,18 +62,7 @@ def measure(stand: Stand) -> None:
             if cycle % 10 == 9:
                 stand.tell(f"{cycle + 1} kills, {sum(found.acknowledged.values())} acts acknowledged")
         process.kill()
-    stand.keep("found", {**{key: getattr(found, key) for key in Found.__slots__}, "acknowledged": dict(found.acknowledged)})
-    title = f"{cycles} kills {ALIVE_MS[0]} to {ALIVE_MS[1]} ms into register, sign, promote and rollback"
-    acts = ", ".join(f"{count} {act}" for act, count in sorted(found.acknowledged.items()))
-    figure = f"{acts}; {len(found.wrong)} faults" + "".join(f": {fault}" for fault in found.wrong[:1])
-    holds = not found.wrong and set(found.acknowledged) == {"register", "sign", "promote", "rollback"}
-    bar = "every acknowledged one is there; events, tables and artifacts verify"
-    stand.report.record(title, figure, bar, holds=holds)
-    usual, most = median(found.opened_s), max(found.opened_s)
-    figure = f"{usual * 1e3:.0f} ms, at most {most * 1e3:.0f} ms; {found.events} events, {found.versions} versions"
-    stand.report.record(
-        f"{title}: it opens again and tells its head", figure, "every time", holds=len(found.opened_s) == cycles
-    )
+    stand.keep(FOUND, {**{key: getattr(found, key) for key in Found.__slots__}, "cycles": cycles})
 
 
 def _cycle(home: Home, heard: _Heard, chance: random.Random, found: Found) -> None:
@@ -152,3 +145,30 @@ def _writer(folder: Path) -> subprocess.Popen[str]:
         text=True,
         env={**os.environ, "ORT_DYLIB_PATH": str(ort_library())},
     )
+
+
+def _lost(raw: Raw) -> Figure:
+    found = raw[FOUND]
+    acts = ", ".join(f"{count} {act}" for act, count in sorted(found["acknowledged"].items()))
+    missing = [act for act in ACTS if not found["acknowledged"].get(act)]
+    fault = found["wrong"][0] if found["wrong"] else f"no acknowledged {missing[0]}" if missing else ""
+    return Figure(len(found["wrong"]), acts, fault)
+
+
+def _not_opened(raw: Raw) -> Figure:
+    found, opened = raw[FOUND], raw[FOUND]["opened_s"]
+    told = f"{median(opened) * 1e3:.0f} ms, at most {max(opened) * 1e3:.0f} ms; "
+    told += f"{found['events']} events, {found['versions']} versions"
+    return Figure(found["cycles"] - len(opened), told)
+
+
+TOPIC = Topic(
+    "kill",
+    measure,
+    subject=f"`kill -9` {ALIVE_MS[0]} to {ALIVE_MS[1]} ms into {', '.join(ACTS[:-1])} and {ACTS[-1]}",
+    sample=f"{CYCLES} kills",
+    claims=(
+        Claim("acts", "faults: acknowledged acts lost; events, tables or artifacts that do not verify", none(), _lost),
+        Claim("opens", "kills after which the registry does not open", none(), _not_opened),
+    ),
+)

@@ -8,14 +8,15 @@ from __future__ import annotations
 import os
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields
+from statistics import median
 from typing import TYPE_CHECKING
 
+from bench.claims.bars import none, shown, times
+from bench.claims.claim import Claim, Figure, Raw, Topic
 from bench.claims.registry.clerk import Clerk
-from bench.claims.registry.outages import NAME, SIZES, Found, Outage, Outages
+from bench.claims.registry.outages import NAME, SIZES, Outage, Outages
 from bench.claims.registry.people import People, controlled, serving
-from bench.claims.report import median
 from bench.claims.subjects import FLYBALLD, need
-from bench.claims.tails.stand import slim
 from bench.parts import postgres, s3
 from bench.parts.here import NotHereError
 from flyball.bench.models.perceptron import make_mlp
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 ROUNDS, SEED, RATE_PER_S = 10, 20261116, 500.0
 VERBS = ("register", "promote production", "rollback", "sign", "approve")
-CLAIM = "PostgreSQL and S3 killed in the midst of register, sign, approve, promote and rollback"
+FOUND = "found"
 
 
 def measure(stand: Stand) -> None:
@@ -39,7 +40,7 @@ def measure(stand: Stand) -> None:
             database = stack.enter_context(postgres.running())
             objects = stack.enter_context(_s3(stand))
         except NotHereError as missing:
-            stand.report.not_measured(CLAIM, "nothing lost, clear errors, no failed request", missing.message)
+            stand.not_measured(missing.message)
             return
         settings = RegistrySettings(
             database=database.new_database(),
@@ -64,7 +65,8 @@ def measure(stand: Stand) -> None:
             outages.suffer(Outage(objects, verb, back_soon, artifacts=True))
             stand.tell(f"round {number + 1}: {sum(outages.found.answered.values())} acts answered, {outages.found.failed}")
         alive = all(plane.alive() for plane in planes)
-    _record(stand, outages.found, alive=alive)
+    found = outages.found
+    stand.keep(FOUND, {**{part.name: getattr(found, part.name) for part in fields(found)}, "alive": alive})
 
 
 @contextmanager
@@ -80,24 +82,46 @@ def _s3(stand: Stand) -> Iterator[s3.S3Server]:
             del os.environ[name]
 
 
-def _record(stand: Stand, found: Found, *, alive: bool) -> None:
-    report = stand.report
-    windows = {"calm": [slim(one) for one in found.calm], "outage": [slim(one) for one in found.outage]}
-    stand.keep("found", {**{part.name: getattr(found, part.name) for part in fields(found)}, **windows})
-    title = f"{CLAIM}, {found.outages} times"
-    fault = "".join(f": {one}" for one in found.wrong[:1])
-    figure = f"{found.answered.total()} acts answered, {found.events} events; {len(found.wrong)} faults{fault}"
-    report.record(f"{title}: nothing lost", figure, "every answered act is there, all verifies", holds=not found.wrong)
-    acts = ", ".join(f"{count} {what}" for what, count in sorted(found.failed.items()))
-    figure = f"{found.failed.total()}: {acts}; {found.kept_all_the_same} of them stood, and said so"
-    bar = "exit 5, words and the next step; never a false word"
-    report.record(f"{title}: acts that failed", figure, bar, holds=not found.wrong and found.failed.total() > 0)
-    asked = sum(one.sent for one in found.calm + found.outage)
-    lost = asked - sum(one.answered for one in found.calm + found.outage)
-    report.record(f"{title}: requests that failed", f"{lost:,} of {asked:,}", "none", holds=alive and not lost and asked > 0)
+def _lost(raw: Raw) -> Figure:
+    found = raw[FOUND]
+    told = f"{sum(found['answered'].values())} acts answered, {found['events']} events in {found['outages']} outages"
+    return Figure(len(found["wrong"]), told + "".join(f": {one}" for one in found["wrong"][:1]))
+
+
+def _unclear(raw: Raw) -> Figure:
+    """Faults of acts that failed; `wrong` has those without exit 5, words and the next step, and those with false words."""
+    found = raw[FOUND]
+    acts = ", ".join(f"{count} {what}" for what, count in sorted(found["failed"].items()))
+    told = f"{sum(found['failed'].values())} acts failed: {acts}; {found['kept_all_the_same']} of them stood, and said so"
+    return Figure(len(found["wrong"]), told, "" if found["failed"] else "no act failed")
+
+
+def _unanswered(raw: Raw) -> Figure:
+    loads = raw[FOUND]["calm"] + raw[FOUND]["outage"]
+    asked = sum(one["sent"] for one in loads)
+    fault = "" if raw[FOUND]["alive"] and asked else "a server ended, or nothing was asked"
+    return Figure(asked - sum(one["answered"] for one in loads), f"of {asked:,}", fault)
+
+
+def _latency(raw: Raw) -> Figure:
     figures = {
-        part: [median([getattr(one.latency_us, part) for one in side]) for side in (found.outage, found.calm)]
+        part: [median(one["latency_us"][part] for one in raw[FOUND][side]) for side in ("outage", "calm")]
         for part in ("p50", "p99")
     }
-    told = "; ".join(f"{part} {latency(away)}, before {latency(calm)}" for part, (away, calm) in figures.items())
-    report.record(f"{title}: latency in the windows with an outage", told, "told, not judged", holds=True)
+    told = "; ".join(f"{part} {latency(away)}, without an outage {latency(calm)}" for part, (away, calm) in figures.items())
+    return Figure(figures["p50"][0] / figures["p50"][1], told)
+
+
+TOPIC = Topic(
+    "parts",
+    measure,
+    subject="PostgreSQL and an S3-compatible server killed during register, sign, approve, promote and rollback; "
+    f"two servers at {RATE_PER_S:,.0f}/s each",
+    sample=f"{ROUNDS} outages of each part, half of them until other acts were tried",
+    claims=(
+        Claim("lost", "faults: answered acts lost, or something that does not verify", none(), _lost),
+        Claim("words", "failed acts without exit 5, a message and the next step, or with false words", none(), _unclear),
+        Claim("requests", "requests that failed", none("both servers live"), _unanswered),
+        Claim("latency", "p50 with an outage over without", shown(times), _latency),
+    ),
+)

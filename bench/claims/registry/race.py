@@ -5,15 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bench.claims import suites
+from bench.claims.bars import none
+from bench.claims.claim import Claim, Topic
+from bench.claims.figures import suite_failures
 
 if TYPE_CHECKING:
     from bench.claims.tails.stand import Stand
 
-SUITE = "tests/e2e/test_registry_processes.py"
-CLAIM = "two processes that promote at once, 200 rounds each on SQLite and PostgreSQL; writers and the database killed"
+TESTS, RUN, ROUNDS = "tests/e2e/test_registry_processes.py", "suite", 200
 
 
 def measure(stand: Stand) -> None:
     """Run the suite with hundreds of rounds."""
-    more = {} if stand.quick else {"FLYBALL_TESTS": "full"}
-    suites.record(stand, CLAIM, suites.pytest(SUITE), more, bar="one wins, the other is told who did what; nothing half")
+    suites.keep(stand, RUN, suites.pytest(TESTS), {} if stand.quick else {"FLYBALL_TESTS": "full"})
+
+
+TOPIC = Topic(
+    "race",
+    measure,
+    subject="SQLite and PostgreSQL: processes that promote at once, killed writers, a database killed under a writer",
+    sample=f"{ROUNDS} rounds of each",
+    claims=(
+        Claim(
+            "race",
+            "tests in which both win, the other's error does not name winner and act, or something is lost or partial",
+            none(),
+            suite_failures(RUN),
+        ),
+    ),
+)

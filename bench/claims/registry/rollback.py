@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from bench.claims.bars import below, none, seconds
 from bench.claims.callers import Callers
+from bench.claims.claim import Claim, Figure, Raw, Topic
 from bench.claims.registry.people import AUTHOR, PRODUCTION, Following, People, following
 from bench.parts.here import until
 from flyball.bench.models.fraud import make_fraud_gbdt
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 TURNS, RATE_PER_S, AROUND_S, BAR_S = 10, 1_000.0, 2.0, 1.0
 CALLERS, WAIT_S = 2, 30.0
-NAME, GOOD, BAD = "fraud", "1", "2"
+KEPT, NAME, GOOD, BAD = "turns", "fraud", "1", "2"
 
 
 @dataclass(slots=True)
@@ -52,21 +54,7 @@ def measure(stand: Stand) -> None:
             turns.append(_turn(stand, pair))
             stand.tell(f"rollback {number + 1}: last answer after {turns[-1].last_s * 1e3:.0f} ms")
     people.registry.close()
-    stand.keep("turns", [{"last_s": turn.last_s, "acknowledged_s": turn.acknowledged_s} for turn in turns])
-    _record(stand, turns)
-
-
-def _record(stand: Stand, turns: list[Turn]) -> None:
-    report, worst = stand.report, max(turns, key=lambda turn: turn.last_s)
-    claim = f"rollback at {RATE_PER_S:,.0f}/s, the slowest of {len(turns)}: from the act to the bad version's last answer"
-    figure = f"{worst.last_s * 1e3:.0f} ms (acknowledged after {worst.acknowledged_s * 1e3:.0f} ms)"
-    report.record(claim, figure, f"< {BAR_S:g} s", holds=worst.last_s < BAR_S)
-    failed = sum(turn.failed + turn.load.failed + turn.load.refused for turn in turns)
-    asked = sum(turn.answers + turn.load.sent for turn in turns)
-    report.record("the same: requests that failed", f"{failed:,} of {asked:,}", "none", holds=failed == 0 and asked > 0)
-    late = sum(turn.late for turn in turns)
-    claim = "the same: answers of the bad version to questions after the acknowledgement"
-    report.record(claim, f"{late:,}", "none", holds=late == 0)
+    stand.keep(KEPT, turns)
 
 
 def _turn(stand: Stand, pair: Following) -> Turn:
@@ -113,3 +101,31 @@ def _question(payload: bytes) -> tuple[str, bytes]:
 
 def _version(answer: Answer) -> str | None:
     return answer.content["model_version"] if answer.status == 200 else None
+
+
+def _slowest(raw: Raw) -> Figure:
+    worst = max(raw[KEPT], key=lambda turn: turn["last_s"])
+    return Figure(worst["last_s"], f"acknowledged after {worst['acknowledged_s'] * 1e3:.0f} ms")
+
+
+def _failed(raw: Raw) -> Figure:
+    failed = sum(turn["failed"] + turn["load"]["failed"] + turn["load"]["refused"] for turn in raw[KEPT])
+    asked = sum(turn["answers"] + turn["load"]["sent"] for turn in raw[KEPT])
+    return Figure(failed, f"of {asked:,}", "" if asked else "nothing was asked")
+
+
+def _late(raw: Raw) -> Figure:
+    return Figure(sum(turn["late"] for turn in raw[KEPT]))
+
+
+TOPIC = Topic(
+    "rollback",
+    measure,
+    subject=f"rollbacks over the admin API under {RATE_PER_S:,.0f}/s",
+    sample=f"{TURNS} rollbacks, the slowest counts",
+    claims=(
+        Claim("last", "from the act to the bad version's last answer", below(BAR_S, seconds), _slowest),
+        Claim("failed", "requests that failed meanwhile", none(), _failed),
+        Claim("late", "answers of the bad version to requests after the acknowledgement", none(), _late),
+    ),
+)

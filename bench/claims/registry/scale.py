@@ -6,10 +6,12 @@ import gc
 import random
 import time
 from datetime import timedelta
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from bench.claims.bars import below, ms, none
+from bench.claims.claim import Claim, Figure, Raw, Topic
 from bench.claims.registry.history import BEGUN, Size, write
-from bench.claims.report import median
 from flyball.registry.acts.registry import Registry
 from flyball.registry.events.event import time_of
 from flyball.registry.events.verify import verify
@@ -35,7 +37,6 @@ def measure(stand: Stand) -> None:
     stand.keep("made_s", round(time.monotonic() - begun, 1))
     gc.collect()
     gc.freeze()  # who asks has not written a million events before: Python's collector must not go through what that left
-    title = f"{size.versions:,} versions of {size.names:,} names, {size.events:,} events on SQLite"
     chance = random.Random(SEED)
 
     def some_time() -> Any:
@@ -53,14 +54,13 @@ def measure(stand: Stand) -> None:
         "newest 100 events of a name": lambda registry: registry.handle.log.latest(names[0]),
     }
     for question, ask in asked.items():
-        _record(stand, f"{title}: {question}", [_timed(home, ask) for _ in range(stand.repeats(TURNS))])
+        stand.keep(question, [_timed(home, ask) for _ in range(stand.repeats(TURNS))])
     begun = time.monotonic()
     verdict = verify(database)
     took = time.monotonic() - begun
     database.close()
-    stand.keep("verify_s", round(took, 1))
-    figure = f"{verdict.events:,} events and the tables in {took:.0f} s, {len(verdict.findings)} findings"
-    stand.report.record(f"{title}: verify", figure, "no findings", holds=verdict.holds and verdict.events >= size.events)
+    findings = [str(finding) for finding in verdict.findings]
+    stand.keep("verify", {"took_s": took, "events": verdict.events, "wanted": size.events, "findings": findings[:10]})
 
 
 def _timed(home: Home, ask: Callable[[Registry], object]) -> float:
@@ -74,7 +74,41 @@ def _timed(home: Home, ask: Callable[[Registry], object]) -> float:
         registry.close()
 
 
-def _record(stand: Stand, claim: str, times: list[float]) -> None:
-    stand.keep(claim, times)
-    figure = f"{median(times):.0f} ms, at most {max(times):.0f} ms of {len(times)}"
-    stand.report.record(claim, figure, f"every one < {BAR_MS:.0f} ms", holds=max(times) < BAR_MS)
+def _slowest(question: str) -> Callable[[Raw], Figure]:
+    def figure(raw: Raw) -> Figure:
+        times = raw[question]
+        return Figure(max(times), f"median {median(times):.0f} ms of {len(times)}")
+
+    return figure
+
+
+def _findings(raw: Raw) -> Figure:
+    found = raw["verify"]
+    fault = "" if found["events"] >= found["wanted"] else f"{found['wanted']:,} were written"
+    told = f"{found['events']:,} events and the tables in {found['took_s']:.0f} s"
+    return Figure(len(found["findings"]), told + "".join(f": {one}" for one in found["findings"][:1]), fault)
+
+
+_QUESTIONS = {
+    "list-100-names": "list, 100 names",
+    "list-every-name": "list, every name",
+    "status-of-everything": "status of everything",
+    "status-of-a-name": "status of a name",
+    "at-a-time-everything": "at a time, everything",
+    "at-a-time-a-name": "at a time, a name",
+    "at-the-first-second": "at the first second",
+    "newest-100-events-of-a-name": "newest 100 events of a name",
+}
+TOPIC = Topic(
+    "scale",
+    measure,
+    subject=f"SQLite, {SIZE.versions:,} versions of {SIZE.names:,} names, {SIZE.events:,} events; a query opens it",
+    sample=f"{TURNS} queries of each kind, the slowest counts",
+    claims=(
+        *(
+            Claim(name, f"the slowest: {question}", below(BAR_MS, ms), _slowest(question))
+            for name, question in _QUESTIONS.items()
+        ),
+        Claim("verify", "findings of `verify`", none(), _findings, sample="once"),
+    ),
+)

@@ -1,4 +1,4 @@
-"""Topic: signatures. each tampered case is refused for its reason, and we agree with public tools and vectors."""
+"""Topic: signatures; each tampered case is refused for its reason, and we agree with public tools and vectors."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bench.claims import suites
+from bench.claims.bars import at_least, none
+from bench.claims.claim import Claim, Figure, Raw, Topic
+from bench.claims.figures import suite_failures
 
 if TYPE_CHECKING:
     from bench.claims.tails.stand import Stand
@@ -19,20 +22,39 @@ def measure(stand: Stand) -> None:
     """The corpus, documents that are changed at random, the specification's vectors, and the tool."""
     expected = [case["expect"] for case in json.loads(CORPUS.read_text())["cases"]]
     reasons = [reason for reason in expected if reason != "ok"]
-    title = f"{len(reasons)} tampered packages, bundles, releases, policies and indexes"
-    figure = f"{len(reasons)}, {len(set(reasons))} reasons; {len(expected) - len(reasons)} more are sound"
-    stand.report.record("tampered cases in the corpus", figure, f">= {TAMPERED_LEAST}", holds=len(reasons) >= TAMPERED_LEAST)
-    bar, shows = "each refused with its one reason", f"{len(reasons)} of {len(reasons)}"
-    suites.record(stand, f"{title}: from Python", suites.pytest("tests/unit/test_signing_corpus.py"), bar=bar, shows=shows)
-    suites.record(stand, f"{title}: Rust", suites.cargo_test(_CRATE, "--test", "corpus"), bar=bar, shows=shows)
+    stand.keep("corpus", {"tampered": len(reasons), "reasons": len(set(reasons)), "sound": len(expected) - len(reasons)})
+    suites.keep(stand, "corpus-python", suites.pytest("tests/unit/test_signing_corpus.py"))
+    suites.keep(stand, "corpus-rust", suites.cargo_test(_CRATE, "--test", "corpus"))
     more = {} if stand.quick else {"FLYBALL_TESTS": "full"}
-    claim = "documents changed at random, including ones signed after the change"
-    bar = "refused, or accepted as the same document"
-    suites.record(stand, claim, suites.cargo_test(_CRATE, "--test", "signed", "mutations::"), more, bar=bar)
-    vectors, bar = "test vectors of OpenSSF Model Signing v1.0", "taken, or refused for what we do not serve"
-    suites.record(
-        stand, f"{vectors}: from Python", suites.pytest("tests/unit/test_signing_oms.py", "-k", "public_vector"), bar=bar
-    )
-    suites.record(stand, f"{vectors}: Rust", suites.cargo_test(_CRATE, "--test", "signed", "oms::"), bar=bar)
-    claim, bar = "the public model_signing tool and we, on three curves", "each verifies the other, and finds a changed byte"
-    suites.record(stand, claim, suites.pytest("tests/unit/test_signing_interop.py"), bar=bar)
+    suites.keep(stand, "changed", suites.cargo_test(_CRATE, "--test", "signed", "mutations::"), more)
+    suites.keep(stand, "vectors-python", suites.pytest("tests/unit/test_signing_oms.py", "-k", "public_vector"))
+    suites.keep(stand, "vectors-rust", suites.cargo_test(_CRATE, "--test", "signed", "oms::"))
+    suites.keep(stand, "tool", suites.pytest("tests/unit/test_signing_interop.py"))
+
+
+def _tampered(raw: Raw) -> Figure:
+    found = raw["corpus"]
+    return Figure(found["tampered"], f"{found['reasons']} reasons; {found['sound']} more are valid")
+
+
+def _suite(name: str, sentence: str) -> Claim:
+    return Claim(name, sentence, none(), suite_failures(name))
+
+
+_CASES = "tampered packages, bundles, releases, policies and indexes not refused with their one reason"
+_VECTORS = "test vectors of OpenSSF Model Signing v1.0 neither accepted nor refused for an unsupported feature"
+TOPIC = Topic(
+    "signing",
+    measure,
+    subject="signatures: the tampered corpus, documents changed at random, public vectors, the public tool",
+    sample=f"every case of {CORPUS}, full numbers of random cases",
+    claims=(
+        Claim("corpus", "tampered cases in the corpus", at_least(TAMPERED_LEAST), _tampered),
+        _suite("corpus-python", f"from Python: tests with {_CASES}"),
+        _suite("corpus-rust", f"in Rust: tests with {_CASES}"),
+        _suite("changed", "properties in which a changed document, signed afterwards or not, is accepted as another"),
+        _suite("vectors-python", f"from Python: {_VECTORS}"),
+        _suite("vectors-rust", f"in Rust: suites with {_VECTORS}"),
+        _suite("tool", "curves on which we and the public model_signing tool differ, or miss a changed byte"),
+    ),
+)

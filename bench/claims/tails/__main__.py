@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from bench.claims.tails import bursts, cores, neighbour, overload, reloads, steady, throughput
-from bench.claims.topics import run_topics
-
-TOPICS = {
-    "throughput": throughput.measure,
-    "steady": steady.measure,
-    "overload": overload.measure,
-    "bursts": bursts.measure,
-    "reloads": reloads.measure,
-    "neighbour": neighbour.measure,
-    "cores": cores.measure,
-}
+from bench.claims.tails.suite import SUITE
+from bench.claims.topics import run_suite
 
 if __name__ == "__main__":
-    run_topics("tails", TOPICS, __doc__)
+    run_suite(SUITE)

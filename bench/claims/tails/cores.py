@@ -1,20 +1,17 @@
-"""Topic: scaling with cores, on a machine with sixteen. Also a separate command, for machines that build nothing:
-
-python -m bench.claims.tails.cores --packed bench/.carry --json OUT.json     (bench.claims.tails.pack makes the folder)
-"""
+"""Topic: scaling with cores, on a machine with sixteen; bench.claims.tails.pack packs it for one that builds nothing."""
 
 from __future__ import annotations
 
-import argparse
 import os
-import tempfile
 from itertools import count
-from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING
 
-from bench.claims.report import Report, discarded, exit_with, median
+from bench.claims.bars import at_most, below, share, times, us
+from bench.claims.claim import Claim, Figure, Raw, Topic
+from bench.claims.figures import median_over
 from bench.claims.tails.loads import cpu_of, cpu_s
-from bench.claims.tails.stand import ROW_RUN_MS, Stand, raw
+from bench.claims.tails.stand import ROW_RUN_MS
 from flyball.bench.phases import threads_on
 from flyball.bench.table import latency, size
 from flyball.errors import FlyballError
@@ -22,6 +19,7 @@ from flyball.native.load_documents import Arrivals
 
 if TYPE_CHECKING:
     from bench.claims.subjects import Subject
+    from bench.claims.tails.stand import Stand
     from flyball.bench.process import Process
     from flyball.native.load_documents import LoadResult
 
@@ -32,22 +30,14 @@ CPU_REPEATS = 15
 CPU_MAX, LANES_APART_MAX = 1.2, 0.25
 STREAMS, CONNECTIONS_PER_LANE = 64, 16
 RATE_PER_S, RATE_CORES, RATE_CONNECTIONS, P99_US_MAX = 5_000.0, 4, 32, 2_000.0
-CLAIMS = {
-    "cpu": (f"GBDT: server CPU a request, {LANES} lanes over 1", f"<= {CPU_MAX:g} times"),
-    "lanes": (
-        f"{ROW_RUN_MS:g} ms a run, one gRPC connection, {STREAMS} streams: {LANES} lanes' CPU apart",
-        f"<= {LANES_APART_MAX:.0%}",
-    ),
-    "rate": (f"MLP at {RATE_PER_S:,.0f}/s on {RATE_CORES} cores: p99", f"< {latency(P99_US_MAX)}"),
-}
+CPU, SPENT, RATE = "cpu_us a request", "lane_cpu_s", "at rate"
 
 
 def measure(stand: Stand) -> None:
     """CPU a request, one connection over all lanes, and the MLP on four cores."""
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < CORES_MIN and not stand.quick:
-        for claim, bar in CLAIMS.values():
-            stand.report.not_measured(claim, bar, f"{len(cores)} cores; the claim needs {CORES_MIN}")
+        stand.not_measured(f"{len(cores)} cores; the claim needs {CORES_MIN}")
         return
     half = max(len(cores) // 2, 1)
     ours, others = cores[:half], cores[half:]
@@ -74,14 +64,7 @@ def _cpu_a_request(stand: Stand, ours: list[int], others: list[int]) -> None:
             cpu_us(server, lanes)
         sides = {"1 lane": lambda: cpu_us(one, 1), f"{LANES} lanes": lambda: cpu_us(all_, LANES)}
         windows = stand.in_turn(sides, CPU_REPEATS)
-    stand.keep("cpu_us a request", raw(windows))
-    if doubt := stand.doubt(windows):
-        stand.report.not_measured(*CLAIMS["cpu"], doubt)
-        return
-    alone, many = (median(found.values) for found in windows.values())
-    claim, bar = CLAIMS["cpu"]
-    figure = f"{many / alone:.2f} times ({latency(many)}, {latency(alone)})"
-    stand.report.record(claim, figure, f"{bar}, {discarded(windows)}", holds=many <= CPU_MAX * alone)
+    stand.keep(CPU, windows)
 
 
 def _one_connection(stand: Stand, ours: list[int], others: list[int]) -> None:
@@ -98,15 +81,7 @@ def _one_connection(stand: Stand, ours: list[int], others: list[int]) -> None:
             return [after.get(name, 0.0) - before.get(name, 0.0) for name in names]
 
         windows = stand.in_turn({"lanes": lanes_cpu_s}, REPEATS)
-    stand.keep("lane_cpu_s", raw(windows))
-    if doubt := stand.doubt(windows):
-        stand.report.not_measured(*CLAIMS["lanes"], doubt)
-        return
-    apart = median([1 - min(times) / max(times) if max(times) else 1.0 for times in windows["lanes"].values])
-    middle = [median([times[place] for times in windows["lanes"].values]) for place in range(LANES)]
-    claim, bar = CLAIMS["lanes"]
-    figure = f"{apart:.0%} ({min(middle):.2f} s to {max(middle):.2f} s)"
-    stand.report.record(claim, figure, f"{bar}, {discarded(windows)}", holds=apart <= LANES_APART_MAX)
+    stand.keep(SPENT, windows)
 
 
 def _at_rate(stand: Stand, ours: list[int], others: list[int]) -> None:
@@ -123,15 +98,9 @@ def _at_rate(stand: Stand, ours: list[int], others: list[int]) -> None:
             return result
 
         windows = stand.in_turn({"rate": window}, REPEATS)
-    stand.keep("at rate", {**raw(windows), "cpu_share": shares, "memory_bytes": sizes})
-    if doubt := stand.doubt(windows):
-        stand.report.not_measured(*CLAIMS["rate"], doubt)
-        return
-    results = windows["rate"].values
-    p50, p99 = median([one.latency_us.p50 for one in results]), median([one.latency_us.p99 for one in results])
-    claim, bar = CLAIMS["rate"]
-    figure = f"{latency(p99)}, p50 {latency(p50)}; {median(shares):.0%} of the cores, {size(int(median(sizes)))}"
-    stand.report.record(claim, figure, f"{bar}, {discarded(windows)}", holds=p99 < P99_US_MAX)
+    stand.keep(RATE, windows)
+    stand.keep("at rate: cpu_share", shares)
+    stand.keep("at rate: memory_bytes", sizes)
 
 
 def _open(stand: Stand, subject: Subject, server: Process, cpus: list[int], seed: int) -> LoadResult:
@@ -152,22 +121,39 @@ def _refuse_faults(result: LoadResult) -> None:
         raise FlyballError(f"not every request was answered right: {result.first_problem}")
 
 
-def main() -> int:
-    """This topic alone, from prebuilt files."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--packed", type=Path, required=True, help="the folder that bench.claims.tails.pack made")
-    parser.add_argument("--json", type=Path, required=True, help="the report's file")
-    parser.add_argument("--quick", action="store_true", help="windows so short that they prove nothing, on any machine")
-    arguments = parser.parse_args()
-    os.environ.setdefault("ORT_DYLIB_PATH", str((arguments.packed / "libonnxruntime.so").absolute()))
-    report = Report("cores", quick=arguments.quick)
-    with tempfile.TemporaryDirectory() as folder:
-        stand = Stand(report, Path(folder), quick=arguments.quick, packed=arguments.packed)
-        stand.begin("cores")
-        measure(stand)
-        stand.end()
-    return report.finish(arguments.json)
+def _lanes_apart(raw: Raw) -> Figure:
+    windows = raw.windows(SPENT).values("lanes")
+    apart = median(1 - min(times) / max(times) if max(times) else 1.0 for times in windows)
+    middle = [median(times[place] for times in windows) for place in range(LANES)]
+    return Figure(apart, f"{min(middle):.2f} s to {max(middle):.2f} s")
 
 
-if __name__ == "__main__":
-    exit_with(main)
+def _p99(raw: Raw) -> Figure:
+    sides = raw.windows(RATE)
+    shares, sizes = median(raw["at rate: cpu_share"]), median(raw["at rate: memory_bytes"])
+    told = f"p50 {latency(sides.median('rate', 'latency_us.p50'))}; {shares:.0%} of the cores, {size(int(sizes))}"
+    return Figure(sides.median("rate", "latency_us.p99"), told)
+
+
+TOPIC = Topic(
+    "cores",
+    measure,
+    subject=f"a machine with {CORES_MIN} cores, half of them the server's",
+    sample=f"{REPEATS} windows of {WINDOW_S:g} s",
+    claims=(
+        Claim(
+            "cpu",
+            f"GBDT: server CPU a request, {LANES} lanes over 1",
+            at_most(CPU_MAX, times),
+            median_over(CPU, f"{LANES} lanes", "1 lane"),
+            sample=f"{CPU_REPEATS} windows of {WINDOW_S:g} s a side, in turn",
+        ),
+        Claim(
+            "lanes",
+            f"{ROW_RUN_MS:g} ms a run, one gRPC connection, {STREAMS} streams: CPU times of {LANES} lanes apart",
+            at_most(LANES_APART_MAX, share),
+            _lanes_apart,
+        ),
+        Claim("rate", f"MLP at {RATE_PER_S:,.0f}/s on {RATE_CORES} cores: p99", below(P99_US_MAX, us), _p99),
+    ),
+)

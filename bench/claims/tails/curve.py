@@ -6,11 +6,13 @@ A multiple is of each server's own closed-loop rate, so that the shapes can be c
 from __future__ import annotations
 
 from functools import partial
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from bench.claims.report import median
+from bench.claims.tails.loads import goodput_of
 from bench.claims.tails.rivals import asked, rival, triton_missing
-from bench.claims.tails.stand import goodput_per_s, slim, words
+from bench.claims.tails.stand import words
+from bench.claims.windows import as_json
 from flyball.bench.run import run_load
 from flyball.native.load_documents import Arrivals
 
@@ -59,10 +61,9 @@ def draw_curve(
     for multiple in MULTIPLES:
         with start() as server:
             result = offered(stand, subject, server, multiple * capacity, deadline_ms)
-        stand.tell(
-            f"{name} at {multiple:g} times {capacity:,.0f}/s: {goodput_per_s(result):,.0f}/s in time; {words(result)}"
-        )
-        points.append({"multiple": multiple, "goodput_per_s": goodput_per_s(result), **slim(result)})
+        window = as_json(result)
+        stand.tell(f"{name} at {multiple:g} times {capacity:,.0f}/s: {goodput_of(window):,.0f}/s in time; {words(result)}")
+        points.append({"multiple": multiple, "goodput_per_s": goodput_of(window), **window})
     return {"capacity_per_s": capacity, "points": points}
 
 

@@ -16,7 +16,7 @@ from flyball.native.load import LoadRun, read_histograms
 from flyball.native.load_documents import LoadResult, TimelineInterval, Warmup
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from bench.claims.subjects import Subject
     from flyball.bench.process import Process
@@ -41,11 +41,17 @@ class Watched:
         """While the load lasted."""
         return [depth for _, depth in takewhile(lambda sample: sample[0] < 0, self.depth)]
 
-    def back_after_s(self, usual: float) -> float | None:
-        """When the depth was back for good, counted from the load's end; None where it never was."""
-        over = [at_s for at_s, depth in self.depth if depth > usual]
-        after = [at_s for at_s, _ in self.depth if at_s >= 0 and (not over or at_s > over[-1])]
-        return after[0] if after else None
+
+def back_after_s(depth: Sequence[tuple[float, int]], usual: float) -> float | None:
+    """When a queue was back at its usual depth for good, counted from the load's end; None where it never was."""
+    over = [at_s for at_s, waiting in depth if waiting > usual]
+    after = [at_s for at_s, _ in depth if at_s >= 0 and (not over or at_s > over[-1])]
+    return after[0] if after else None
+
+
+def goodput_of(window: Mapping[str, Any]) -> float:
+    """Right answers within their deadline, a second, of a window as records keep it."""
+    return float((window["answered"] - window["past_deadline"]) / window["elapsed_s"])
 
 
 def run_together(loads: Sequence[tuple[LoadPlan, bytes]], meanwhile: Callable[[], None] | None = None) -> list[LoadResult]:

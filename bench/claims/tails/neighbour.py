@@ -9,10 +9,10 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bench.claims.report import discarded, median
+from bench.claims.bars import at_most, times, us
+from bench.claims.claim import Claim, Figure, Raw, Topic
+from bench.claims.figures import median_over
 from bench.claims.tails.loads import run_together
-from bench.claims.tails.stand import raw
-from flyball.bench.table import latency
 from flyball.errors import FlyballError
 from flyball.native.load_documents import Arrivals
 
@@ -47,26 +47,8 @@ def measure(stand: Stand) -> None:
             return found[0]
 
         windows = stand.in_turn({ALONE: lambda: window(beside=False), BESIDE: lambda: window(beside=True)}, REPEATS)
-    tick_us = scheduler_tick_us()
-    stand.keep("windows", raw(windows))
-    stand.keep("tick_us", tick_us)
-    title = f"GBDT at {RATE_PER_S:,.0f}/s beside a saturated CNN of {RUN_MS:g} ms"
-    claims = [(f"{title}: p50 over alone", f"<= {P50_MAX:g} times")]
-    claims.append((f"{title}: p99", f"<= {P99_MAX:g} × alone, or a tick of {latency(tick_us)}"))
-    if doubt := stand.doubt(windows):
-        for claim, bar in claims:
-            stand.report.not_measured(claim, bar, doubt)
-        return
-    p50, p99 = (
-        {name: median([getattr(value.latency_us, which) for value in found.values]) for name, found in windows.items()}
-        for which in ("p50", "p99")
-    )
-    note = discarded(windows)
-    figure = f"{p50[BESIDE] / p50[ALONE]:.2f} times ({latency(p50[BESIDE])}, alone {latency(p50[ALONE])})"
-    stand.report.record(claims[0][0], figure, f"{claims[0][1]}, {note}", holds=p50[BESIDE] <= P50_MAX * p50[ALONE])
-    most = max(P99_MAX * p99[ALONE], tick_us)
-    figure = f"{latency(p99[BESIDE])}, alone {latency(p99[ALONE])}"
-    stand.report.record(claims[1][0], figure, f"{claims[1][1]}, {note}", holds=p99[BESIDE] <= most)
+    stand.keep("windows", windows)
+    stand.keep("tick_us", scheduler_tick_us())
 
 
 def scheduler_tick_us(root: Path = Path("/")) -> float:
@@ -80,3 +62,31 @@ def scheduler_tick_us(root: Path = Path("/")) -> float:
             return TICK_US_USUAL
     found = re.search(r"^CONFIG_HZ=(\d+)$", text, re.MULTILINE)
     return 1e6 / int(found[1]) if found else TICK_US_USUAL
+
+
+def _p99_over_most(raw: Raw) -> Figure:
+    sides, tick_us = raw.windows("windows"), raw["tick_us"]
+    alone, beside = (sides.median(name, "latency_us.p99") for name in (ALONE, BESIDE))
+    return Figure(beside / max(P99_MAX * alone, tick_us), f"{us(beside)}, alone {us(alone)}, a tick {us(tick_us)}")
+
+
+TOPIC = Topic(
+    "neighbour",
+    measure,
+    subject=f"GBDT at {RATE_PER_S:,.0f}/s on one core, alone and beside a saturated CNN of {RUN_MS:g} ms on the same server",
+    sample=f"{REPEATS} windows of {WINDOW_S:g} s a side, in turn",
+    claims=(
+        Claim(
+            "p50",
+            "p50 beside over alone",
+            at_most(P50_MAX, times),
+            median_over("windows", BESIDE, ALONE, key="latency_us.p50"),
+        ),
+        Claim(
+            "p99",
+            f"p99 beside over the larger of {P99_MAX:g} × alone and one scheduler tick",
+            at_most(1, times),
+            _p99_over_most,
+        ),
+    ),
+)

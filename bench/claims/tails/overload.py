@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import time
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from bench.claims.bars import at_least, at_most, ms, share, us
+from bench.claims.claim import Claim, Figure, NotMeasuredError, Raw, Topic
 from bench.claims.tails import refusals
 from bench.claims.tails.curve import CONNECTIONS, capacity_per_s, draw_curve, rivals_curves
-from bench.claims.tails.loads import run_watched, time_line
-from bench.claims.tails.stand import goodput_per_s, slim
+from bench.claims.tails.loads import back_after_s, goodput_of, run_watched, time_line
+from bench.claims.windows import Windows
 from flyball.bench.machine import HostWatch
-from flyball.bench.statistics import STEAL_MAX
-from flyball.bench.table import latency, size
+from flyball.bench.table import size
 from flyball.native.load_documents import Arrivals
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from bench.claims.subjects import Subject
     from bench.claims.tails.loads import Watched
     from bench.claims.tails.stand import Stand
@@ -24,38 +28,43 @@ if TYPE_CHECKING:
 RUN_MS, DEADLINE_MS = 1.6, 50
 OVER, LASTS_S, HALF_S, SHORT_S = 2.0, 60.0, 5.0, 3.0
 GOODPUT_MIN, EACH_SECOND_MIN = 0.90, 0.80
-MEMORY_WITHIN, BACK_S_MAX = 0.05, 0.100
+MEMORY_WITHIN, BACK_MS_MAX = 0.05, 100.0
 _SETTLE_S, _TRIES = 1.0, 2
+OURS, MINUTE = "flyballd", "minute"
 
 
 def measure(stand: Stand) -> None:
     """The slow model's minute with its curve beside the rivals', then the GBDT's refusals."""
     slow = stand.cnn("slow", RUN_MS)
-    curve = draw_curve(stand, "flyballd", slow, lambda: stand.serve(slow), DEADLINE_MS)
+    curve = draw_curve(stand, OURS, slow, lambda: stand.serve(slow), DEADLINE_MS)
     with stand.serve(slow) as server:
         capacity = capacity_per_s(stand, slow, server)
-        peak = max(capacity, *(point["goodput_per_s"] for point in curve["points"] if point["multiple"] <= 1))
         usual = median(_watched(stand, slow, server, capacity / 2, HALF_S).depth_loaded)
         # Buffers for so many connections come with the first overload; what may not be is growth while it lasts.
         at_half_load = server.rss_bytes()
         _watched(stand, slow, server, OVER * capacity, SHORT_S)
         before = server.rss_bytes()
         stand.tell(f"{OVER:g} times {capacity:,.0f}/s, {stand.seconds(LASTS_S):g} s")
+        windows, lines, depths = Windows(), [], []
         for _ in range(_TRIES):  # a minute that the host disturbed is measured once more
             with HostWatch() as host:
                 minute = _watched(stand, slow, server, OVER * capacity, LASTS_S)
-            if host.seen.steal_share <= STEAL_MAX:
+            lines.append(time_line(minute.result, DEADLINE_MS))
+            depths.append(minute.depth)
+            if windows.keep(minute.result, host.seen.steal_share):
                 break
         time.sleep(_SETTLE_S)
         after = server.rss_bytes()
     stand.keep("deadline_ms", DEADLINE_MS)
-    stand.keep("minute", {**slim(minute.result), "steal_share": host.seen.steal_share, "capacity_per_s": capacity})
-    stand.keep("minute_by_second", time_line(minute.result, DEADLINE_MS))
-    stand.keep("depth", {"usual": usual, "samples": minute.depth})
+    stand.keep("capacity_per_s", capacity)
+    stand.keep("lasts_s", stand.seconds(LASTS_S))
+    stand.keep("minute", {MINUTE: windows})
+    stand.keep("minute_by_second", lines[-1])
+    stand.keep("depth", {"usual": usual, "samples": depths[-1]})
     stand.keep("memory_bytes", {"half load": at_half_load, "before": before, "after": after})
-    _judge_minute(stand, minute, capacity, peak, _doubt(host.seen.steal_share))
-    _judge_rest(stand, minute, usual, (before, after))
-    stand.keep("curves", {"flyballd": curve, **rivals_curves(stand, slow, DEADLINE_MS)})
+    curves = {OURS: curve}
+    stand.keep("curves", curves)
+    curves.update(rivals_curves(stand, slow, DEADLINE_MS))
     refusals.measure(stand)
 
 
@@ -72,51 +81,56 @@ def _watched(stand: Stand, subject: Subject, server: Process, rate_per_s: float,
     return run_watched(plan, subject.payloads, server.url)
 
 
-def _doubt(steal_share: float) -> str | None:
-    return f"the host took {steal_share:.0%} of the CPU time, {_TRIES} times" if steal_share > STEAL_MAX else None
+def _minute(raw: Raw) -> Mapping[str, Any]:
+    """The minute that counts: the host left it alone."""
+    windows = raw.windows("minute").found[MINUTE]
+    if not windows["values"]:
+        raise NotMeasuredError(f"{len(windows['discarded'])} minutes discarded: {windows['discarded'][-1]['reason']}")
+    minute: Mapping[str, Any] = windows["values"][0]
+    return minute
 
 
-def _judge_minute(stand: Stand, minute: Watched, capacity: float, peak: float, doubt: str | None) -> None:
-    result = minute.result
-    good, p99 = goodput_per_s(result), result.latency_us.p99
+def _goodput(raw: Raw) -> Figure:
+    minute, points = _minute(raw), raw["curves"][OURS]["points"]
+    peak = max(raw["capacity_per_s"], *(point["goodput_per_s"] for point in points if point["multiple"] <= 1))
+    good = goodput_of(minute)
+    return Figure(good / peak, f"{good:,.0f}/s of {peak:,.0f}/s; {minute['refused']:,} refused")
+
+
+def _p99(raw: Raw) -> Figure:
+    return Figure(_minute(raw)["latency_us"]["p99"])
+
+
+def _every_second(raw: Raw) -> Figure:
+    _minute(raw)
     # The last interval may be a part of a second.
-    lines = [line for line in time_line(result, DEADLINE_MS) if line["start_s"] + 1 <= stand.seconds(LASTS_S)]
-    worst = min((line["in_time"] + line["late"] for line in lines), default=0.0)
-    where = f"{RUN_MS:g} ms a run, {OVER:g} × capacity, {stand.seconds(LASTS_S):g} s"
-    verdicts = [
-        (
-            f"{where}: goodput of peak",
-            f"{good / peak:.0%} ({good:,.0f}/s of {peak:,.0f}/s; {result.refused:,} refused)",
-            f">= {GOODPUT_MIN:.0%}",
-            good >= GOODPUT_MIN * peak,
-        ),
-        (f"{where}: p99 of accepted", latency(p99), f"<= {DEADLINE_MS} ms, the deadline", p99 <= DEADLINE_MS * 1e3),
-        (
-            f"{where}: accepted in every second",
-            f"worst {worst / capacity:.0%} ({worst:,.0f} of {capacity:,.0f})",
-            f">= {EACH_SECOND_MIN:.0%} of capacity",
-            worst >= EACH_SECOND_MIN * capacity,
-        ),
-    ]
-    for claim, figure, bar, holds in verdicts:
-        if doubt:
-            stand.report.not_measured(claim, bar, doubt)
-        else:
-            stand.report.record(claim, figure, bar, holds=holds)
+    whole = [line for line in raw["minute_by_second"] if line["start_s"] + 1 <= raw["lasts_s"]]
+    worst, capacity = min((line["in_time"] + line["late"] for line in whole), default=0.0), raw["capacity_per_s"]
+    return Figure(worst / capacity, f"the worst {worst:,.0f} of {capacity:,.0f}")
 
 
-def _judge_rest(stand: Stand, minute: Watched, usual: float, memory: tuple[int, int]) -> None:
-    before, after = memory
-    stand.report.record(
-        "overload: memory at its end over after its first seconds",
-        f"{after / before:.3f} ({size(before)}, {size(after)})",
-        f"within {MEMORY_WITHIN:.0%}",
-        holds=abs(after / before - 1) <= MEMORY_WITHIN,
-    )
-    back_s = minute.back_after_s(usual)
-    stand.report.record(
-        "overload: queue depth back at its median after the load's end",
-        "never" if back_s is None else f"{max(back_s, 0) * 1e3:.0f} ms (median {usual:g} at half load)",
-        f"<= {BACK_S_MAX * 1e3:.0f} ms",
-        holds=back_s is not None and back_s <= BACK_S_MAX,
-    )
+def _memory(raw: Raw) -> Figure:
+    before, after = raw["memory_bytes"]["before"], raw["memory_bytes"]["after"]
+    return Figure(abs(after / before - 1), f"{size(before)}, {size(after)}")
+
+
+def _back(raw: Raw) -> Figure:
+    usual = raw["depth"]["usual"]
+    back = back_after_s(raw["depth"]["samples"], usual)
+    return Figure(math.inf if back is None else max(back, 0) * 1e3, f"median {usual:g} at half load")
+
+
+TOPIC = Topic(
+    "overload",
+    measure,
+    subject=f"CNN of {RUN_MS:g} ms at {OVER:g} × capacity, open loop, {CONNECTIONS} connections, deadline {DEADLINE_MS} ms",
+    sample=f"one minute of {LASTS_S:g} s; measured again if the host disturbed it",
+    claims=(
+        Claim("goodput", "goodput of peak", at_least(GOODPUT_MIN, share), _goodput),
+        Claim("p99", "p99 of accepted requests, the deadline", at_most(DEADLINE_MS * 1e3, us), _p99),
+        Claim("every-second", "accepted in every second, of capacity", at_least(EACH_SECOND_MIN, share), _every_second),
+        Claim("memory", "memory at its end beside after its first seconds, apart", at_most(MEMORY_WITHIN, share), _memory),
+        Claim("queue", "queue depth back at its median after the load's end", at_most(BACK_MS_MAX, ms), _back),
+        *refusals.CLAIMS,
+    ),
+)

@@ -1,7 +1,7 @@
 """Packs the topic cores into one folder for a machine that can neither build nor download.
 
 Run here:  python -m bench.claims.tails.pack [--python 3.12] [--out bench/.carry]
-and there:  bash bench/.carry/run.sh --json OUT.json
+and there:  bash bench/.carry/run.sh --results OUT      Its folder of records then goes into bench/results/claims.
 The answers are left unchecked there: another processor may round the last bit otherwise. It needs NumPy there.
 """
 
@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from bench.claims.report import Report, exit_with
+from bench.claims.report import exit_with
 from bench.claims.subjects import FLYBALLD, need
 from bench.claims.tails.stand import Stand
 from flyball.bench.overhead import unchecked
@@ -33,7 +33,7 @@ _RUN = """#!/bin/bash
 here=$(dirname "$0")
 gunzip --keep --force "$here/libonnxruntime.so.gz"
 export PYTHONPATH="$here/python:$here/site:."
-exec python3 -m bench.claims.tails.cores --packed "$here" "$@"
+exec python3 -m bench.claims.tails --only cores --packed "$here" "$@"
 """
 
 
@@ -81,7 +81,7 @@ def pack_packages(site: Path, python: str) -> None:
 def pack_models(out: Path) -> None:
     """The models of the topic and requests for them."""
     with tempfile.TemporaryDirectory() as folder:
-        stand = Stand(Report("pack"), Path(folder))
+        stand = Stand(Path(folder))
         for subject in (stand.fraud, stand.mlp, stand.row):
             shutil.copyfile(subject.path, out / f"{subject.name}.onnx")
             (out / f"{subject.name}.jsonl").write_bytes(unchecked(subject.payloads))

@@ -1,76 +1,80 @@
-"""The published record of tails, and its part of docs/performance.md: a table and a picture per topic.
+"""The part of docs/performance.md about tails: a table and a picture for each topic, from the newest whole run.
 
-A topic is replaced whole by a later report's, so that machines of several kinds can each give theirs. Must not measure.
+A topic is shown for every machine class that measured it; parts of different runs are never merged. Must not measure.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from bench.claims.claim import SHORT, UNMEASURED
+from bench.claims.provenance import machine_words
+from bench.claims.record import DONE
+from bench.claims.settled import lines_of
 from bench.claims.tails.plots import HEADLINE, HEADLINE_OF, PLOTS, picture
-from flyball.errors import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
-BEGIN, END = "<!-- tails: written by bench/publish.py -->", "<!-- /tails -->"
-NAME = "tails.json.gz"
-_NOT_MEASURED = "not measured here"
+    from bench.claims.claim import Topic
+    from bench.claims.page import Folder
+    from bench.claims.record import Attempt
+    from bench.claims.settled import Line
 
-
-def merged(published: Path, reports: Sequence[Path]) -> dict[str, Any]:
-    """The topics that were published, those of these reports in their place. Quick runs are refused."""
-    document: dict[str, Any] = json.loads(gzip.decompress(published.read_bytes())) if published.is_file() else {"topics": {}}
-    for path in reports:
-        report = json.loads(path.read_text())
-        if report.get("quick"):
-            raise RefusedError(f"{path} is of a quick run, which proves nothing", next_step="make claim-tails")
-        head = {key: report[key] for key in ("measured_at", "build", "machine")}
-        for topic in PLOTS:
-            lines = [line for line in report["lines"] if line.get("topic") == topic]
-            silent = all(line["verdict"] == _NOT_MEASURED for line in lines)
-            if lines and not (silent and topic in document["topics"]):
-                document["topics"][topic] = {**head, "lines": lines, "raw": report["raw"].get(topic, {})}
-    return document
+NONE = "No run of `make claim-tails` is stored. Figures of earlier builds are in [claims before records](claims-history.md)."
 
 
-def section(document: dict[str, Any], images: Path) -> tuple[list[str], list[Path]]:
-    """The lines of the page, and the pictures, drawn anew."""
-    if not document["topics"]:
-        raise RefusedError("no topic of tails has been measured", next_step="make claim-tails, then name its report")
-    shown, drawn = [], []
+def section(folders: Sequence[Folder], topics: Sequence[Topic], images: Path | None) -> tuple[list[str], list[Path]]:
+    """The lines of the page, and the pictures that were drawn into a folder; without one the page names those there."""
+    shown, drawn = list[str](), list[Path]()
+    for topic in topics:
+        seen = [folder for folder in folders if _measured(lines_of(folder.shown, [topic]))]
+        if not seen:
+            continue
+        shown += [f"### {topic.name}", "", f"{topic.subject}. {topic.sample[:1].upper()}{topic.sample[1:]}.", ""]
+        for folder in seen:
+            shown += [f"{_where(folder)}.", "", *_table(lines_of(folder.shown, [topic])), ""]
+        pictured = [folder for folder in seen if PLOTS[topic.name].needs in _last(seen[0], topic).raw][:1]
+        for folder in pictured:
+            shown += [f"![{PLOTS[topic.name].says}](images/tails-{topic.name}.png)", ""]
+            drawn += _draw(folder, topic, images) if images else []
+    return shown or [NONE, ""], drawn
+
+
+def _draw(folder: Folder, topic: Topic, images: Path) -> list[Path]:
     images.mkdir(parents=True, exist_ok=True)
-    for topic in (name for name in PLOTS if name in document["topics"]):
-        found = document["topics"][topic]
-        shown += [f"### {topic}", "", f"{_where(found)}.", "", *_table(found["lines"]), ""]
-        content = picture(PLOTS[topic], found["raw"], f"{topic} · {_where(found)}")
+    raw, where = _last(folder, topic).raw, _where(folder)
+    wanted = {f"tails-{topic.name}.png": picture(PLOTS[topic.name], raw, f"{topic.name} · {where}")}
+    if topic.name == HEADLINE_OF:
+        wanted["goodput.png"] = picture(HEADLINE, raw, where)
+    drawn = []
+    for name, content in wanted.items():
         if content is not None:
-            path = images / f"tails-{topic}.png"
-            path.write_bytes(content)
-            drawn.append(path)
-            shown += [f"![{PLOTS[topic].says}](images/{path.name})", ""]
-        headline = picture(HEADLINE, found["raw"], _where(found)) if topic == HEADLINE_OF else None
-        if headline is not None:
-            path = images / "goodput.png"
-            path.write_bytes(headline)
-            drawn.append(path)
-    return shown, drawn
+            (images / name).write_bytes(content)
+            drawn.append(images / name)
+    return drawn
 
 
-def _table(lines: Sequence[dict[str, str]]) -> list[str]:
+def _last(folder: Folder, topic: Topic) -> Attempt:
+    """The attempt that is drawn: the last that ended well, else the last."""
+    attempts = folder.shown.of(topic.name)
+    return ([attempt for attempt in attempts if attempt.state == DONE] or attempts)[-1]
+
+
+def _measured(lines: Sequence[Line]) -> bool:
+    return any(line.verdict.kind != UNMEASURED for line in lines)
+
+
+def _table(lines: Sequence[Line]) -> list[str]:
     rows = [
-        f"| {line['claim']} | {line['reason'] if line['verdict'] == _NOT_MEASURED else line['figure']} | {line['bar']} "
-        f"| {line['verdict']} |"
+        f"| {line.claim.sentence} | {line.verdict.figure if line.verdict.kind != UNMEASURED else line.verdict.reason} "
+        f"| {line.claim.bar.text} | {f'**{SHORT}**' if line.verdict.kind == SHORT else line.verdict.kind} |"
         for line in lines
     ]
     return ["| claim | figure | bar | verdict |", "|---|---|---|---|", *rows]
 
 
-def _where(found: dict[str, Any]) -> str:
-    machine, build = found["machine"], found["build"]
-    day = found["measured_at"].partition("T")[0]
-    ours = f"flyball {build['version']} ({build['commit'][:10]})"
-    return f"{machine['cpu_model']} · {len(machine['cpus'])} cores · {machine['kernel']} · {ours} · {day}"
+def _where(folder: Folder) -> str:
+    head = folder.shown.head
+    return f"{machine_words(head.machine)} · flyball {head.commit} · {head.started.partition('T')[0]}"

@@ -92,15 +92,16 @@ def draw_neighbour(raw: Raw) -> Figure:
 
 def draw_reloads(raw: Raw) -> Figure:
     """p99 of every pair of windows, with and without a reload in it."""
+    pairs = raw["pairs"][reloads.PAIRS]["values"]
     names = {"table": "the model that is reloaded", "fraud": "the GBDT beside it"}
-    figure, panels = new_figure(f"{len(raw['pairs'])} reloads of 100 MB", 1, 2, height_in=3.6, sharey=True)
+    figure, panels = new_figure(f"{len(pairs)} reloads of 100 MB", 1, 2, height_in=3.6, sharey=True)
     handles: list[Any] = []
     for axes, (name, told) in zip(panels, names.items(), strict=True):
         handles = []
         for place, kind in enumerate(("without", "with")):
-            values = [pair[kind][name]["latency_us"]["p99"] for pair in raw["pairs"]]
+            values = [pair[kind][name]["latency_us"]["p99"] for pair in pairs]
             handles += axes.plot(range(1, len(values) + 1), values, linestyle="none", **look(place))
-        plain = median(pair["without"][name]["latency_us"]["p99"] for pair in raw["pairs"])
+        plain = median(pair["without"][name]["latency_us"]["p99"] for pair in pairs)
         _bar_line(axes, reloads.P99_MAX * plain, f"{reloads.P99_MAX:g} × the median without")
         axes.set_title(f"p99 of {told}")
         latency_axis(axes)

@@ -27,7 +27,7 @@ def draw_overload(raw: Mapping[str, Any]) -> Figure:
         height_in=8.2,
     )
     _curve(curve, {name: one for name, one in raw["curves"].items() if "points" in one})
-    capacity = raw["minute"]["capacity_per_s"]
+    capacity = raw["capacity_per_s"]
     _parts(minute, raw["minute_by_second"], 1.0)
     minute.axhline(capacity, color=INK, linewidth=1.1, linestyle=(0, (5, 3)))
     minute.annotate("capacity", (0, capacity), xytext=(4, 3), textcoords="offset points", fontsize=9)
@@ -36,7 +36,7 @@ def draw_overload(raw: Mapping[str, Any]) -> Figure:
     samples = [(at_s, count) for at_s, count in raw["depth"]["samples"] if _AROUND_S[0] <= at_s <= _AROUND_S[1]]
     depth.plot([at_s * 1e3 for at_s, _ in samples], [count for _, count in samples], color=look(0)["color"])
     depth.axhline(raw["depth"]["usual"], color=SOFT, linewidth=1.1, linestyle=":")
-    depth.axvline(overload.BACK_S_MAX * 1e3, color=ALARM, linewidth=1.1, linestyle=(0, (5, 3)))
+    depth.axvline(overload.BACK_MS_MAX, color=ALARM, linewidth=1.1, linestyle=(0, (5, 3)))
     depth.set_title("requests in the server around the load's end; dotted: the median at half load")
     depth.set_xlabel("ms after the last request was due")
     plain_axis(depth)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from itertools import count
+from statistics import median
 from typing import TYPE_CHECKING
 
-from bench.claims.report import discarded, median
+from bench.claims.bars import at_least, at_most, share
+from bench.claims.claim import Claim, Figure, NotMeasuredError, Raw
+from bench.claims.figures import median_over
+from bench.claims.tails.curve import WINDOW_S as CURVE_WINDOW_S
 from bench.claims.tails.curve import capacity_per_s, offered
-from bench.claims.tails.loads import cpu_of
-from bench.claims.tails.stand import goodput_per_s, raw
-from flyball.bench.table import latency
+from bench.claims.tails.loads import cpu_of, goodput_of
 from flyball.documents.snapshot import BatchWait, Limits, Terms
 from flyball.errors import FlyballError
 from flyball.native.load_documents import Arrivals
@@ -26,6 +28,7 @@ OVER, GOODPUT_MIN, DEADLINE_MS = 1.3, 0.80, 20
 # up. Without that the queue would stand in the generator, where no server can refuse it.
 CLOSED_CONNECTIONS, OPEN_CONNECTIONS, OPEN_REPEATS, CONNECTION_WAIT_MS = 64, 256, 3, 5
 REFUSED_MIN = 0.99
+_COST, _BEYOND, _CAPACITY = "gbdt, cpu_us of one", "gbdt, beyond capacity", "gbdt, capacity_per_s"
 # One request may be in, and it waits a second for company that never comes: all others are refused at the door.
 _REFUSING = Terms(limits=Limits(in_flight_max=1), batch=BatchWait(size=2, window_ms=1000))
 
@@ -37,11 +40,10 @@ def measure(stand: Stand) -> None:
 
 
 def _cost(stand: Stand) -> None:
-    claim, bar = "GBDT: server CPU of a refusal over an answer's", f"<= {COST_MAX:.0%}"
     try:
         refusing = stand.serve(stand.fraud, terms=_REFUSING)
     except FlyballError as error:
-        stand.report.not_measured(claim, bar, f"no server that refuses everything: {str(error)[-150:]}")
+        stand.not_measured(f"no server that refuses everything: {str(error)[-150:]}", "refusal-cost")
         return
     with refusing, stand.serve(stand.fraud) as answering:
         for server in (refusing, answering):  # what the first requests cost is no part of it
@@ -51,13 +53,7 @@ def _cost(stand: Stand) -> None:
             "answer": lambda: _cpu_us(stand, answering, refused=False),
         }
         windows = stand.in_turn(sides, REPEATS)
-    stand.keep("gbdt, cpu_us of one", raw(windows))
-    if doubt := stand.doubt(windows):
-        stand.report.not_measured(claim, bar, doubt)
-        return
-    refusal, answer = (median(windows[name].values) for name in ("refusal", "answer"))
-    figure = f"{refusal / answer:.0%} ({latency(refusal)}, {latency(answer)})"
-    stand.report.record(claim, figure, f"{bar}, {discarded(windows)}", holds=refusal <= COST_MAX * answer)
+    stand.keep(_COST, windows)
 
 
 def _cpu_us(stand: Stand, server: Process, *, refused: bool) -> float:
@@ -71,7 +67,6 @@ def _cpu_us(stand: Stand, server: Process, *, refused: bool) -> float:
 
 
 def _beyond(stand: Stand) -> None:
-    claim, bar = f"GBDT at {OVER:g} × capacity, {DEADLINE_MS} ms: goodput of capacity", f">= {GOODPUT_MIN:.0%}"
     seeds = count(1)
     with stand.serve(stand.fraud) as server:
         capacity = capacity_per_s(stand, stand.fraud, server, CLOSED_CONNECTIONS)
@@ -85,15 +80,35 @@ def _beyond(stand: Stand) -> None:
             return offered(stand, stand.fraud, server, OVER * capacity, DEADLINE_MS, **callers)
 
         windows = stand.in_turn({"beyond": window}, OPEN_REPEATS)
-    stand.keep("gbdt, beyond capacity", {"capacity_per_s": capacity, **raw(windows)})
-    if doubt := stand.doubt(windows):
-        stand.report.not_measured(claim, bar, doubt)
-        return
-    results = windows["beyond"].values
-    good = median([goodput_per_s(result) for result in results])
-    limits = [result.bottleneck for result in results if result.bottleneck]
-    figure = f"{good / capacity:.0%} ({good:,.0f}/s of {capacity:,.0f}/s)"
-    if len(limits) > len(results) / 2 and good < GOODPUT_MIN * capacity:
-        stand.report.not_measured(claim, bar, f"the generator was the limit ({limits[0]}); {figure}")
-    else:
-        stand.report.record(claim, figure, f"{bar}, {discarded(windows)}", holds=good >= GOODPUT_MIN * capacity)
+    stand.keep(_BEYOND, windows)
+    stand.keep(_CAPACITY, capacity)
+
+
+def _goodput(raw: Raw) -> Figure:
+    windows, capacity = raw.windows(_BEYOND).values("beyond"), raw[_CAPACITY]
+    good = median(goodput_of(window) for window in windows)
+    limits = [window["bottleneck"] for window in windows if window["bottleneck"]]
+    told = f"{good:,.0f}/s of {capacity:,.0f}/s"
+    if len(limits) > len(windows) / 2 and good < GOODPUT_MIN * capacity:
+        raise NotMeasuredError(f"the generator was the limit ({limits[0]}); {told}")
+    return Figure(good / capacity, told)
+
+
+CLAIMS = (
+    Claim(
+        "refusal-cost",
+        "GBDT: server CPU of a refusal over an answer's",
+        at_most(COST_MAX, share),
+        median_over(_COST, "refusal", "answer"),
+        subject=f"GBDT, {CONNECTIONS} connections, closed loop; one server refuses all requests, one answers them",
+        sample=f"{REPEATS} windows of {WINDOW_S:g} s a side, in turn",
+    ),
+    Claim(
+        "gbdt-beyond",
+        f"GBDT at {OVER:g} × capacity, deadline {DEADLINE_MS} ms: goodput of capacity",
+        at_least(GOODPUT_MIN, share),
+        _goodput,
+        subject=f"GBDT, {OPEN_CONNECTIONS} connections, callers wait {CONNECTION_WAIT_MS} ms for a free one",
+        sample=f"{OPEN_REPEATS} windows of {CURVE_WINDOW_S:g} s",
+    ),
+)

@@ -8,20 +8,22 @@ import time
 from dataclasses import replace
 from functools import partial
 from itertools import count
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from bench.claims.report import median
+from bench.claims.bars import at_most, none, share, times
+from bench.claims.claim import Claim, Figure, NotMeasuredError, Raw, Topic
 from bench.claims.tails.curve import capacity_per_s
 from bench.claims.tails.loads import run_together
 from bench.claims.tails.row_models import retitle
-from bench.claims.tails.stand import slim
+from bench.claims.windows import Windows
 from flyball.bench.machine import HostWatch
-from flyball.bench.statistics import STEAL_MAX
 from flyball.bench.table import latency, size
 from flyball.errors import FlyballError
 from flyball.native.load_documents import Arrivals
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from bench.claims.subjects import Subject
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
 
     Pair = dict[str, dict[str, LoadResult]]
 
-TITLE = "reloads of 100 MB"
+PAIRS = "pairs"
+TOLD = {"table": "the model itself", "fraud": "the GBDT"}
 RELOADS, WINDOW_S, QUICK_RELOADS = 20, 5.0, 2
 LOAD = 0.5  # of capacity, half of it to each model
 CONNECTIONS = 16
@@ -48,28 +51,22 @@ def measure(stand: Stand) -> None:
         window = partial(_window, stand, server, rates, count(1))
         window(None)
         before = server.rss_bytes()
-        pairs: list[Pair] = []
+        pairs = Windows()
         took_s: list[float] = []
-        steal: list[float] = []
         for turn in range(QUICK_RELOADS if stand.quick else RELOADS):
             bundle = _next_version(stand, turn)
             reload = partial(_reload, server, bundle, index.parent, took_s)
             # Another one first each time, so that what drifts falls on both alike.
             with HostWatch() as host:
                 found = {kind: window(reload if kind == "with" else None) for kind in _order(turn)}
-            pairs.append(found)
-            steal.append(host.seen.steal_share)
+            pairs.keep(found, host.seen.steal_share)
             stand.tell(f"reload {turn + 1}: applied after {took_s[-1]:.2f} s; {_told(found)}")
         time.sleep(_SETTLE_S)
         after = server.rss_bytes()
     stand.keep("rates_per_s", rates)
     stand.keep("applied_s", took_s)
-    stand.keep("steal_share", steal)
     stand.keep("memory_bytes", {"before": before, "after": after})
-    stand.keep("pairs", [{kind: _slim(results) for kind, results in pair.items()} for pair in pairs])
-    _judge_answers(stand, pairs)
-    _judge_times(stand, [pair for pair, share in zip(pairs, steal, strict=True) if share <= STEAL_MAX], len(pairs))
-    _judge_memory(stand, before, after)
+    stand.keep("pairs", {PAIRS: pairs})
 
 
 def _window(stand: Stand, server: Process, rates: dict[str, float], seeds: count[int], reload: Any) -> dict[str, LoadResult]:
@@ -104,51 +101,51 @@ def _reload(server: Process, bundle: Bundle, folder: Path, took_s: list[float]) 
     took_s.append(time.monotonic() - begun)
 
 
-def _judge_answers(stand: Stand, pairs: list[Pair]) -> None:
-    results = [result for pair in pairs for window in pair.values() for result in window.values()]
-    lost = sum(result.failed + result.refused + result.mismatched for result in results)
-    problems = next((result.first_problem for result in results if result.first_problem), None)
-    stand.report.record(
-        f"{TITLE}: failed, refused or wrong in {len(pairs)}",
-        f"{lost} of {sum(result.sent for result in results):,}" + (f": {problems}" if problems else ""),
-        "0",
-        holds=not lost,
-    )
-
-
-def _judge_times(stand: Stand, pairs: list[Pair], taken: int) -> None:
-    """Ratios inside of pairs; a pair from which the host took too much is left out."""
-    for name, told in ((stand.table.name, "the model itself"), (stand.fraud.name, "the GBDT")):
-        for which, most in (("p50", P50_MAX), ("p99", P99_MAX)):
-            claim, bar = f"{TITLE}, {told}: {which} with over without", f"<= {most:g} times"
-            if len(pairs) < taken / 2:
-                reason = f"{taken - len(pairs)} of {taken} pairs discarded for steal over {STEAL_MAX:.0%}"
-                stand.report.not_measured(claim, bar, reason)
-                continue
-            ratios = [_at(pair["with"], name, which) / _at(pair["without"], name, which) for pair in pairs]
-            plain = median([_at(pair["without"], name, which) for pair in pairs])
-            figure = f"{median(ratios):.2f} times ({latency(plain)} without)"
-            bar = f"{bar}, {taken - len(pairs)} pairs discarded"
-            stand.report.record(claim, figure, bar, holds=median(ratios) <= most)
-
-
-def _judge_memory(stand: Stand, before: int, after: int) -> None:
-    figure = f"{after / before:.3f} ({size(before)}, {size(after)})"
-    holds = abs(after / before - 1) <= MEMORY_WITHIN
-    stand.report.record(f"{TITLE}: memory after over before", figure, f"within {MEMORY_WITHIN:.0%}", holds=holds)
-
-
 def _order(turn: int) -> tuple[str, str]:
     return ("with", "without") if turn % 2 else ("without", "with")
 
 
-def _at(window: dict[str, LoadResult], name: str, which: str) -> float:
-    return float(getattr(window[name].latency_us, which))
-
-
-def _slim(window: dict[str, LoadResult]) -> dict[str, Any]:
-    return {name: slim(result) for name, result in window.items()}
-
-
 def _told(pair: Pair) -> str:
-    return ", ".join(f"{kind} p99 {latency(_at(window, 'fraud', 'p99'))}" for kind, window in pair.items())
+    return ", ".join(f"{kind} p99 {latency(window['fraud'].latency_us.p99)}" for kind, window in pair.items())
+
+
+def _lost(raw: Raw) -> Figure:
+    """Over all windows, discarded ones as well."""
+    sides = raw.windows("pairs")
+    places = [f"{kind}.{name}" for kind in ("with", "without") for name in TOLD]
+    lost = sides.total((PAIRS,), *(f"{place}.{which}" for place in places for which in ("failed", "refused", "mismatched")))
+    return Figure(lost, f"of {sides.total((PAIRS,), *(f'{place}.sent' for place in places)):,}")
+
+
+def _over(name: str, which: str) -> Callable[[Raw], Figure]:
+    def figure(raw: Raw) -> Figure:
+        sides = raw.windows("pairs")
+        if len(sides.values(PAIRS)) < len(sides.found[PAIRS]["discarded"]):
+            raise NotMeasuredError(f"{len(sides.found[PAIRS]['discarded'])} of all pairs were discarded")
+        sides_us = {kind: sides.values(PAIRS, f"{kind}.{name}.latency_us.{which}") for kind in ("with", "without")}
+        ratios = [one / other for one, other in zip(sides_us["with"], sides_us["without"], strict=True)]
+        return Figure(median(ratios), f"{latency(median(sides_us['without']))} without")
+
+    return figure
+
+
+def _memory(raw: Raw) -> Figure:
+    before, after = raw["memory_bytes"]["before"], raw["memory_bytes"]["after"]
+    return Figure(abs(after / before - 1), f"{size(before)}, {size(after)}")
+
+
+TOPIC = Topic(
+    "reloads",
+    measure,
+    subject=f"a model of 100 MB that is reloaded, and the GBDT beside it, each at {LOAD / 2:.0%} of its capacity, open loop",
+    sample=f"{RELOADS} reloads, each with a paired window without one, {WINDOW_S:g} s each",
+    claims=(
+        Claim("lost", "requests that failed, were refused or were answered wrongly", none(), _lost),
+        *(
+            Claim(f"{name}-{which}", f"{told}: {which} with a reload over without", at_most(most, times), _over(name, which))
+            for name, told in TOLD.items()
+            for which, most in (("p50", P50_MAX), ("p99", P99_MAX))
+        ),
+        Claim("memory", "memory after all of them beside before, apart", at_most(MEMORY_WITHIN, share), _memory),
+    ),
+)

@@ -12,9 +12,10 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.claims.report import Report, Windows, interleave, too_few
+from bench.claims.record import WITHIN
 from bench.claims.subjects import ANY_PORT, FLYBALLD, Subject, need
 from bench.claims.tails.row_models import make_row_cnn, make_table_100mb, table_rows
+from bench.claims.windows import Windows, interleave
 from flyball.bench.bare_loop import measure_bare
 from flyball.bench.models.fraud import fraud_rows, make_fraud_gbdt
 from flyball.bench.models.perceptron import make_fraud_mlp_12mb
@@ -39,27 +40,25 @@ _SIZED_LAYERS, _SIZED_TURNS, _SIZED_WITHIN = 10, 4, 0.1
 class Stand:
     """Where a topic is measured. `packed` is a folder of prebuilt files, for machines that build nothing."""
 
-    def __init__(self, report: Report, folder: Path, *, quick: bool = False, packed: Path | None = None) -> None:
-        self.report, self.folder, self.quick = report, folder, quick
+    def __init__(self, folder: Path, *, quick: bool = False, packed: Path | None = None) -> None:
+        self.folder, self.quick = folder, quick
         self.server_cpus, self.generator_cpus = split_cpus()[0][:1], split_cpus()[1]
+        self.raw: dict[str, Any] = {}
+        self.unmeasured: dict[str, str] = {}
         self._packed = packed
         self._topic, self._begun = "", time.monotonic()
-        self._raw: dict[str, Any] = {}
 
     def begin(self, topic: str) -> None:
         """What follows belongs to this topic."""
-        self._topic, self._begun, self._raw = topic, time.monotonic(), {}
-        self.report.begin(topic)
-        self.report.keep(topic, self._raw)
-
-    def end(self) -> float:
-        """The topic is done; gives the seconds that it took."""
-        self._raw["took_s"] = round(time.monotonic() - self._begun, 1)
-        return float(self._raw["took_s"])
+        self._topic, self._begun, self.raw, self.unmeasured = topic, time.monotonic(), {}, {}
 
     def keep(self, name: str, value: Any) -> None:
-        """Raw values of the topic, for the report's file."""
-        self._raw[name] = value
+        """Raw values of the topic, from which its claims' figures are computed."""
+        self.raw[name] = value
+
+    def not_measured(self, reason: str, *claims: str) -> None:
+        """State why these claims of the topic, or all of them, cannot be measured on this machine."""
+        self.unmeasured.update(dict.fromkeys(claims or (WITHIN,), reason))
 
     def tell(self, words: str) -> None:
         """A line of progress; lines of verdicts go to stdout."""
@@ -76,10 +75,6 @@ class Stand:
     def in_turn(self, sides: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, Windows]:
         """Windows of each side, in turn with the others', each with a line of progress."""
         return interleave({name: partial(self._told, name, take) for name, take in sides.items()}, self.repeats(repeats))
-
-    def doubt(self, windows: Mapping[str, Windows]) -> str | None:
-        """Why these windows prove nothing, if they do not."""
-        return too_few(windows, least=_QUICK_REPEATS if self.quick else 3)
 
     def serve(
         self,
@@ -168,23 +163,6 @@ class Stand:
         return value
 
 
-def slim(result: LoadResult) -> dict[str, Any]:
-    """A window's figures without its histograms."""
-    left_out = {"histogram", "service_histogram", "timeline", "errors"}
-    return result.model_dump(exclude=left_out)
-
-
-def raw(windows: Mapping[str, Windows]) -> dict[str, Any]:
-    """Windows as they are kept in the report."""
-    return {
-        name: {
-            "values": [slim(value) if isinstance(value, LoadResult) else value for value in found.values],
-            "discarded": found.discarded,
-        }
-        for name, found in windows.items()
-    }
-
-
 def words(value: object) -> str:
     """A window in a few words."""
     if isinstance(value, LoadResult):
@@ -195,8 +173,3 @@ def words(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
     return "done"
-
-
-def goodput_per_s(result: LoadResult) -> float:
-    """Right answers within their deadline."""
-    return (result.answered - result.past_deadline) / result.elapsed_s

@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-from bench.claims.report import discarded, median
+from bench.claims.bars import at_most, us
+from bench.claims.claim import Claim, Figure, Raw, Topic
 from bench.claims.subjects import answer_bytes
-from bench.claims.tails.stand import raw
 from flyball.bench.overhead import start_echo
 from flyball.bench.table import latency
 from flyball.native.load_documents import Arrivals, LoadResult
@@ -25,8 +25,6 @@ OURS, ECHO = "flyballd", "echo"
 
 def measure(stand: Stand) -> None:
     """Median p99 of five windows against the echo's."""
-    claim = f"MLP 12 MB, {RATE_PER_S:,.0f}/s open loop: p99"
-    bar = f"<= the echo's + {latency(OVER_ECHO_US)}"
     seeds = count(1)
 
     def window(subject: Subject, server: Process, **changes: object) -> LoadResult:
@@ -40,14 +38,22 @@ def measure(stand: Stand) -> None:
             mirror = stand.mlp.unchecked
             sides = {OURS: lambda: window(stand.mlp, ours), ECHO: lambda: window(mirror, echo, path="/")}
             windows = stand.in_turn(sides, REPEATS)
-    stand.keep("windows", raw(windows))
-    if doubt := stand.doubt(windows):
-        stand.report.not_measured(claim, bar, doubt)
-        return
-    p99 = {name: median([value.latency_us.p99 for value in found.values]) for name, found in windows.items()}
-    p50 = {name: median([value.latency_us.p50 for value in found.values]) for name, found in windows.items()}
-    answered = min(value.answered / value.sent for value in windows[OURS].values)
-    figure = f"{latency(p99[OURS])}, echo {latency(p99[ECHO])}; p50 {latency(p50[OURS])}, {latency(p50[ECHO])}"
-    holds = p99[OURS] <= p99[ECHO] + OVER_ECHO_US and answered >= ANSWERED_MIN
-    told = figure if answered >= ANSWERED_MIN else f"{figure}; only {answered:.1%} answered"
-    stand.report.record(claim, told, f"{bar}, {discarded(windows)}", holds=holds)
+    stand.keep("windows", windows)
+
+
+def _p99_over_echo(raw: Raw) -> Figure:
+    sides = raw.windows("windows")
+    p99, echo = (sides.median(name, "latency_us.p99") for name in (OURS, ECHO))
+    p50 = {name: latency(sides.median(name, "latency_us.p50")) for name in (OURS, ECHO)}
+    answered = min(window["answered"] / window["sent"] for window in sides.values(OURS))
+    fault = "" if answered >= ANSWERED_MIN else f"only {answered:.1%} answered"
+    return Figure(p99 - echo, f"{latency(p99)}, echo {latency(echo)}; p50 {p50[OURS]}, {p50[ECHO]}", fault)
+
+
+TOPIC = Topic(
+    "steady",
+    measure,
+    subject=f"MLP of 12 MB at {RATE_PER_S:,.0f}/s, open loop, Poisson, {CONNECTIONS} connections; an echo at the same rate",
+    sample=f"{REPEATS} windows of {WINDOW_S:g} s a side, in turn",
+    claims=(Claim("p99", "p99 over the echo's", at_most(OVER_ECHO_US, us, f"{ANSWERED_MIN:.1%} answered"), _p99_over_echo),),
+)

@@ -1,0 +1,1 @@
+"""`make claim-bench`: the measured promises of the benchmark itself."""

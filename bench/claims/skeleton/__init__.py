@@ -1,0 +1,1 @@
+"""`make claim-skeleton`: the measured promises of the walking skeleton."""
