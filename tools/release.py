@@ -1,6 +1,7 @@
 """Makes a release of what is committed: `python tools/release.py 0.2.0`; `make release VERSION=0.2.0` tests first.
 
-Sets the version, dates the changelog's section, commits both and tags the commit with the section's text. Pushes nothing.
+Refuses claims without a whole run of the last 150 commits. Sets the version, dates the changelog's section, commits both
+and tags the commit with the section's text. Pushes nothing.
 """
 # ruff: noqa: S607, T201
 
@@ -12,6 +13,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 CARGO, LOCK, CHANGELOG = Path("Cargo.toml"), Path("Cargo.lock"), Path("CHANGELOG.md")
 UNRELEASED = "## Unreleased\n"
@@ -48,6 +51,7 @@ def main(arguments: list[str]) -> int:
             raise NotReadyError("name the version:  make release VERSION=0.2.0")
         version = arguments[0]
         _check(version)
+        _check_claims()
         cargo = with_version(CARGO.read_text(), version)
         changelog, text = dated(CHANGELOG.read_text(), version, datetime.datetime.now(datetime.UTC).date())
     except NotReadyError as reason:
@@ -69,6 +73,21 @@ def _check(version: str) -> None:
         raise NotReadyError(f"this is branch '{branch}'; releases are made from main:  git switch main")
     if _git("tag", "--list", f"v{version}"):
         raise NotReadyError(f"v{version} exists already; name a newer version")
+
+
+def _check_claims() -> None:
+    """What the page promises must have been measured on about this code."""
+    if old := stale_claims():
+        told = "claims were not measured on this code; measure them, then make claims-page:"
+        raise NotReadyError("\n  ".join([told, *old]))
+
+
+def stale_claims() -> list[str]:
+    """Suites without a whole run that is new enough, each with its command."""
+    from bench.claims.check import stale
+    from bench.claims.table import suites
+
+    return stale(suites())
 
 
 def _git(*words: str) -> str:

@@ -36,6 +36,7 @@ def test_a_changelog_that_says_nothing_is_refused() -> None:
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(release, "stale_claims", list)
     (tmp_path / "src").mkdir()
     (tmp_path / "src/lib.rs").write_text("")
     (tmp_path / "Cargo.toml").write_text('[package]\nname = "made"\nversion = "0.1.0"\nedition = "2024"\n')
@@ -79,3 +80,19 @@ def test_what_is_not_ready_is_refused_and_nothing_changes(
     assert release.main(arguments) == 1
     assert says in capsys.readouterr().out
     assert (repository / "Cargo.toml").read_text() == before
+
+
+def test_claims_that_were_not_measured_on_this_code_are_refused_with_their_command(
+    repository: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = ["make claim-tails: no whole run within 150 commits; newest: 2026-01-01T00:00:00Z"]
+    monkeypatch.setattr(release, "stale_claims", lambda: old)
+    assert release.main(["0.2.0"]) == 1
+    assert old[0] in capsys.readouterr().out
+    assert (repository / "Cargo.toml").read_text().count("0.1.0") == 1
+
+
+def test_every_suite_of_claims_without_a_record_is_named(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.chdir(repository)
+    assert any("make claim-skeleton" in one for one in release.stale_claims())
