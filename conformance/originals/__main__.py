@@ -20,7 +20,8 @@ from bench.claims.report import exit_with
 from bench.environments import install_lock
 from bench.parts.here import NotHereError
 from conformance.case import FAIL, Row
-from conformance.originals import section
+from conformance.originals import languages, section
+from conformance.originals.languages import LANGUAGES
 from conformance.originals.repository import generate
 from conformance.originals.suites import EXAMPLES, SUITES
 from conformance.originals.verdicts import argued_in_vain, judged
@@ -35,7 +36,7 @@ RECORD = Path("bench/results/compat.json")
 _ROOT = Path(__file__).resolve().parents[2]
 _HERE = Path(__file__).resolve().parent
 _HOW = (
-    "clone triton-inference-server/server and client:  "
+    "clone triton-inference-server/server, client and common into one folder:  "
     "make claim-compat TRITON_QA_DIR=…/server/qa TRITON_CLIENT_DIR=…/client"
 )
 
@@ -55,8 +56,9 @@ def main() -> int:
         raise NotHereError(f"TRITON_QA_DIR: {qa} is not the folder qa of Triton's repository; {_HOW}")
     chosen = arguments.only or names
     if not client:
-        out.print(f"not measured here    Triton's examples    TRITON_CLIENT_DIR is not set; {_HOW}")
+        out.print(f"not measured here    Triton's examples and clients    TRITON_CLIENT_DIR is not set; {_HOW}")
         chosen = [name for name in chosen if name not in EXAMPLES]
+    chosen = [name for name in chosen if name not in LANGUAGES or _buildable(name, Path(client or qa), out)]
     commit = build_info().commit
     suites = _recorded(commit)
     for suite, found in _run(Path(qa).resolve(), Path(client or qa).resolve(), chosen, out):
@@ -74,6 +76,13 @@ def main() -> int:
     share, failed = section.passed_share(rows), sum(row.verdict == FAIL for row in rows)
     out.print(f"{len(rows)} cases, {share:.1%} of the applicable ones pass, {failed} fail. Record: {RECORD}")
     return 1 if failed or share < section.SHARE_MIN else 0
+
+
+def _buildable(suite: str, client: Path, out: Console) -> bool:
+    lacks = languages.missing(suite, client.resolve())
+    if lacks:
+        out.print(f"not measured here    {suite}    {lacks}", markup=False)
+    return lacks is None
 
 
 def _recorded(commit: str) -> dict[str, list[Row]]:
@@ -100,6 +109,12 @@ def _run(qa: Path, client: Path, names: list[str], out: Console) -> Iterator[tup
         raise NotHereError(f"cannot install Triton's client: {environment}")
     made = _ROOT / ".parts" / "triton-qa-models"
     generate(qa, environment.python, made)
+    built = _ROOT / ".parts" / "triton-clients"
+    faults = {name: languages.build(name, client, built, environment.python) for name in names if name in LANGUAGES}
+    for name, fault in faults.items():
+        if fault:
+            yield name, [Row(name, "build", FAIL, fault)]
+    names = [name for name in names if not faults.get(name)]
     flyball = Path(sys.executable).with_name("flyball")
     # A network of its own: the cases use Triton's ports, which may be taken here.
     command = ["unshare", "-rn", sys.executable, "-m", "conformance.originals.run"]
@@ -107,7 +122,7 @@ def _run(qa: Path, client: Path, names: list[str], out: Console) -> Iterator[tup
     with progress_on(out) as progress:
         step = progress.begin("cases", 1.0)
         child = subprocess.Popen(
-            [*command, str(qa), str(client), str(made), str(environment.python), str(flyball), *names],
+            [*command, *map(str, (qa, client, made, built, environment.python, flyball)), *names],
             stdout=subprocess.PIPE,
             text=True,
             env={**os.environ, "PYTHONPATH": str(_ROOT)},

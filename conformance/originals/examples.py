@@ -33,9 +33,12 @@ _SIMPLE = (
 )  # fmt: skip
 _COMPRESSED = ("simple_http_infer_client", "simple_http_aio_infer_client")
 _CODINGS = ("deflate", "gzip", "")
+CODED = [(asked, wanted) for asked in _CODINGS for wanted in _CODINGS if asked != wanted]
+"""The codings of a request and of its answer that the compression suite tries."""
 
 
-def _models(here: Repositories) -> None:
+def models(here: Repositories) -> None:
+    """Stand-ins of Triton's example models, and of its quickstart's."""
     for name, path in make_models(here.here / "made").items():
         if name.startswith("simple"):
             version = here.here / "models" / name / "1"
@@ -71,7 +74,7 @@ def _densenet(here: Repositories) -> None:
 
 
 def _script(name: str, arguments: str, flags: str = _SHARED, label: str = "") -> Step:
-    return Step(f"{_SCRIPTS}/{name}.py", _models, flags, arguments=arguments, label=label)
+    return Step(f"{_SCRIPTS}/{name}.py", models, flags, arguments=arguments, label=label)
 
 
 def examples() -> tuple[Step, ...]:
@@ -92,11 +95,9 @@ def compression() -> tuple[Step, ...]:
     """The example clients with every coding of requests and answers, as the suite has them."""
     steps = []
     for name in _COMPRESSED:
-        for request in _CODINGS:
-            for response in _CODINGS:
-                if request != response:
-                    asked = f" --request-compression-algorithm {request}" if request else ""
-                    wanted = f" --response-compression-algorithm {response}" if response else ""
-                    label = f"{request or 'plain'} to {response or 'plain'}"
-                    steps.append(_script(name, f"-v{asked}{wanted}", label=label))
+        for request, response in CODED:
+            asked = f" --request-compression-algorithm {request}" if request else ""
+            wanted = f" --response-compression-algorithm {response}" if response else ""
+            label = f"{request or 'plain'} to {response or 'plain'}"
+            steps.append(_script(name, f"-v{asked}{wanted}", label=label))
     return tuple(steps)

@@ -1,6 +1,6 @@
 """Runs the suites in a network namespace of its own, where Triton's ports are free. Prints each result as a line of JSON.
 
-Run:  unshare -rn python -m conformance.originals.run QA CLIENT MADE PYTHON FLYBALL SUITE…
+Run:  unshare -rn python -m conformance.originals.run QA CLIENT MADE BUILT PYTHON FLYBALL SUITE…
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ class Originals:
     qa: Path
     client: Path
     made: Path
+    built: Path
     python: Path
     flyball: Path
 
@@ -59,7 +61,7 @@ class Originals:
 
     def _step(self, suite: Suite, step: Step, here: Path) -> Iterator[Row]:
         repositories = Repositories(self.qa, self.made, here)
-        cases = cases_of(here / step.file, step.cases) if step.arguments is None else [f"example.{Path(step.file).stem}"]
+        cases = self._cases(suite, step, here)
         groups = [[case] for case in cases] if step.fresh else [cases]
         for group in groups:
             repositories.empty("models", "made")
@@ -71,6 +73,24 @@ class Originals:
             except FlyballError as error:
                 for case in group:
                     yield Row(suite.name, _named(case, step), FAIL, f"the server did not start: {_line(str(error))}")
+
+    def _cases(self, suite: Suite, step: Step, here: Path) -> list[str]:
+        if step.arguments is not None:
+            return [f"example.{Path(step.file).stem}"]
+        if step.built:
+            return tests_in(self._program(suite, step).with_suffix(".tests"), step.cases)
+        return cases_of(here / step.file, step.cases)
+
+    def _program(self, suite: Suite, step: Step) -> Path:
+        return self.built / suite.name / "bin" / step.file
+
+    def _command(self, suite: Suite, step: Step, case: str) -> list[str]:
+        arguments = [] if step.arguments is None else step.arguments.split()
+        if step.built:
+            return [str(self._program(suite, step)), *(arguments if step.arguments is not None else [_test(case)])]
+        if step.arguments is None:
+            return [str(self.python), step.file, case]
+        return [str(self.python), str(self.client / step.file), *arguments]
 
     @contextmanager
     def _serving(self, step: Step, here: Path) -> Iterator[Process]:
@@ -87,13 +107,9 @@ class Originals:
             yield server
 
     def _case(self, suite: Suite, step: Step, case: str, here: Path, pid: int) -> Row:
-        if step.arguments is None:
-            command = [str(self.python), step.file, case]
-        else:
-            command = [str(self.python), str(self.client / step.file), *step.arguments.split()]
         inherited = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
         child = subprocess.Popen(
-            command,
+            self._command(suite, step, case),
             cwd=here,
             env={**inherited, "SERVER_PID": str(pid), "GRPC_VERBOSITY": "NONE", **step.environment},
             stdin=subprocess.DEVNULL,
@@ -109,7 +125,7 @@ class Originals:
             os.killpg(child.pid, signal.SIGKILL)
             child.communicate()
             return Row(suite.name, _named(case, step), FAIL, f"no result within {_CASE_S} s")
-        if child.returncode == 0:
+        if step.says in said if step.says else child.returncode == 0:
             return Row(suite.name, _named(case, step), PASS)
         return Row(suite.name, _named(case, step), FAIL, _line(said))
 
@@ -127,8 +143,19 @@ def cases_of(file: Path, chosen: tuple[str, ...]) -> list[str]:
     return [case for case in found if case in chosen or case.partition(".")[0] in chosen]
 
 
+def tests_in(file: Path, patterns: tuple[str, ...]) -> list[str]:
+    """The tests of a built program, in its order: `program.test`."""
+    tests = file.read_text().split()
+    return [f"{file.stem}.{test}" for test in tests if not patterns or any(fnmatchcase(test, one) for one in patterns)]
+
+
 def _named(case: str, step: Step) -> str:
-    return f"{case.partition('.')[2]}, {step.label}" if step.label else case.partition(".")[2]
+    return f"{_test(case)}, {step.label}" if step.label else _test(case)
+
+
+def _test(case: str) -> str:
+    """The name of a case without that of its class or program."""
+    return case.partition(".")[2]
 
 
 def _line(said: str) -> str:
@@ -145,9 +172,9 @@ def _loopback_up() -> None:
 
 def main() -> int:
     """Run the named suites."""
-    qa, client, made, python, flyball, *names = sys.argv[1:]
+    names = sys.argv[7:]
     _loopback_up()
-    originals = Originals(Path(qa), Path(client), Path(made), Path(python), Path(flyball))
+    originals = Originals(*map(Path, sys.argv[1:7]))
     for suite in SUITES:
         if suite.name in names:
             for row in originals.rows(suite):

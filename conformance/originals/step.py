@@ -28,12 +28,16 @@ class Step:
     flags: str = "--model-repository models"
     """The counterparts of the suite's server flags."""
     cases: tuple[str, ...] = ()
-    """`Class` or `Class.test`; none: every case of the file."""
+    """`Class` or `Class.test`, of a program patterns of tests; none: every case of the file."""
     environment: Mapping[str, str] = field(default_factory=dict)
     fresh: bool = False
     """Each case has a server and a repository of its own."""
     arguments: str | None = None
     """The file is an example of the client repository, run with these arguments; it is the only case."""
+    built: bool = False
+    """The file is a program of a client in another language (see `languages`), not a script."""
+    says: str = ""
+    """What the case must print; its exit code is then not compared, as in the suite."""
     settings: Mapping[str, object] = field(default_factory=dict)
     """Settings of the server for which flyball has no flag."""
     label: str = ""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import onnx
 
-from conformance.originals import examples, lifecycle, protocols
+from conformance.originals import clients, examples, lifecycle, protocols
 from conformance.originals.stand_ins import add_sub, constant, identity, stand_in
 from conformance.originals.step import Step, Suite
 
@@ -113,10 +113,6 @@ def _large_offset(here: Repositories) -> None:
             shutil.rmtree(here.here / "models" / f"{backend}_int32_int32_int32" / str(version))
 
 
-def _delayed_identity(here: Repositories) -> None:
-    stand_in(here.fixture("L0_client_timeout/models/custom_identity_int32"), identity, seconds=3)
-
-
 def _class_count(here: Repositories) -> None:
     stand_in(here.fixture("python_models/identity_fp32"), identity)
     folder = here.fixture("python_models/identity_fp32", name="identity_bytes")
@@ -187,7 +183,7 @@ SUITES = (
     Suite(
         "client_timeout",
         "L0_client_timeout",
-        (Step("client_infer_timeout_test.py", _delayed_identity),),
+        (Step("client_infer_timeout_test.py", clients.delayed_identity),),
     ),
     Suite(
         "parameters",
@@ -200,6 +196,7 @@ SUITES = (
     Suite("request_cancellation", "L0_request_cancellation", protocols.cancellation()),
     Suite("data_compression", "L0_data_compression", examples.compression()),
     Suite("examples", "images", examples.examples()),
+    *clients.CLIENTS,
 )
-EXAMPLES = ("data_compression", "examples")
+EXAMPLES = ("data_compression", "examples", *(suite.name for suite in clients.CLIENTS))
 """The suites that need Triton's client repository."""

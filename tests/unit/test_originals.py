@@ -10,7 +10,8 @@ import pytest
 from conformance.case import FAIL, PASS, Row
 from conformance.originals import __main__ as originals
 from conformance.originals import section
-from conformance.originals.run import cases_of
+from conformance.originals.languages import LANGUAGES, missing, tests_of
+from conformance.originals.run import cases_of, tests_in
 from conformance.originals.stand_ins import add_sub, constant, identity, stand_in
 from conformance.originals.suites import SUITES
 from conformance.originals.verdicts import ARGUED, DIFFERS, NOT_APPLICABLE, argued_in_vain, judged
@@ -46,6 +47,25 @@ ROWS = [
 def test_cases_are_found_in_the_order_of_their_file(tmp_path: Path, chosen: tuple[str, ...], found: list[str]) -> None:
     (tmp_path / "suite.py").write_text(SUITE)
     assert cases_of(tmp_path / "suite.py", chosen) == found
+
+
+def test_the_tests_of_a_program_are_those_it_lists(tmp_path: Path) -> None:
+    assert tests_of("model::parses: test\nfails: test\nslow: benchmark\n\n2 tests, 1 benchmark\n") == [
+        "model::parses",
+        "fails",
+    ]
+    listing = "Running main() from gtest_main.cc\nHTTPTest.\n  Infer\n  Load  # comment\nGRPC/Test.  # TypeParam = int\n  Infer/0\n"
+    assert tests_of(listing) == ["HTTPTest.Infer", "HTTPTest.Load", "GRPC/Test.Infer/0"]
+    (tmp_path / "client.tests").write_text("HTTPTest.Infer\nHTTPTest.Load\n")
+    assert tests_in(tmp_path / "client.tests", ()) == ["client.HTTPTest.Infer", "client.HTTPTest.Load"]
+    assert tests_in(tmp_path / "client.tests", ("*.Infer*",)) == ["client.HTTPTest.Infer"]
+
+
+def test_a_client_whose_sources_are_missing_says_which(tmp_path: Path) -> None:
+    assert "common" in (missing("go_client", tmp_path / "client") or "")
+    (tmp_path / "common" / "protobuf").mkdir(parents=True)
+    for name, language in LANGUAGES.items():
+        assert missing(name, tmp_path / "client") == f"TRITON_CLIENT_DIR has no folder {language.sources[0]}"
 
 
 def test_a_failed_case_is_argued_or_fails_and_one_that_passes_needs_no_argument() -> None:

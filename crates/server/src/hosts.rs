@@ -40,8 +40,10 @@ impl Hosts {
             return true;
         }
         if let Ok(address) = bare(host).parse::<IpAddr>() {
+            // Systems connect 0.0.0.0 and :: to loopback, and Triton's Java example names the former.
+            let local = address.to_canonical().is_loopback() || address.is_unspecified();
             // A web page's name is never an address of another machine, so beyond loopback any address is valid.
-            let near = address.to_canonical().is_loopback() || address == self.own || !self.own.is_loopback();
+            let near = local || address == self.own || !self.own.is_loopback();
             return near || names.iter().any(|name| name == bare(host));
         }
         names.iter().any(|name| name.eq_ignore_ascii_case(host))
@@ -153,6 +155,8 @@ mod tests {
             "127.9.8.7:1",
             "[::1]:80",
             "[::ffff:127.0.0.1]",
+            "0.0.0.0:8000",
+            "[::]",
             "api.EXAMPLE:443",
             "[2001:db8::1]",
         ] {
