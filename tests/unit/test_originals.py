@@ -9,9 +9,9 @@ import pytest
 
 from conformance.case import FAIL, PASS, Row
 from conformance.originals import __main__ as originals
-from conformance.originals import section
-from conformance.originals.languages import LANGUAGES, missing, tests_of
-from conformance.originals.run import cases_of, tests_in
+from conformance.originals import languages, run, section
+from conformance.originals.languages import LANGUAGES, missing
+from conformance.originals.run import cases_of
 from conformance.originals.stand_ins import add_sub, constant, identity, stand_in
 from conformance.originals.suites import SUITES
 from conformance.originals.verdicts import ARGUED, DIFFERS, NOT_APPLICABLE, argued_in_vain, judged
@@ -50,15 +50,15 @@ def test_cases_are_found_in_the_order_of_their_file(tmp_path: Path, chosen: tupl
 
 
 def test_the_tests_of_a_program_are_those_it_lists(tmp_path: Path) -> None:
-    assert tests_of("model::parses: test\nfails: test\nslow: benchmark\n\n2 tests, 1 benchmark\n") == [
+    assert languages.tests_of("model::parses: test\nfails: test\nslow: benchmark\n\n2 tests, 1 benchmark\n") == [
         "model::parses",
         "fails",
     ]
-    listing = "Running main() from gtest_main.cc\nHTTPTest.\n  Infer\n  Load  # comment\nGRPC/Test.  # TypeParam = int\n  Infer/0\n"
-    assert tests_of(listing) == ["HTTPTest.Infer", "HTTPTest.Load", "GRPC/Test.Infer/0"]
+    listing = "Running main()\nHTTPTest.\n  Infer\n  Load  # comment\nGRPC/Test.  # TypeParam = int\n  Infer/0\n"
+    assert languages.tests_of(listing) == ["HTTPTest.Infer", "HTTPTest.Load", "GRPC/Test.Infer/0"]
     (tmp_path / "client.tests").write_text("HTTPTest.Infer\nHTTPTest.Load\n")
-    assert tests_in(tmp_path / "client.tests", ()) == ["client.HTTPTest.Infer", "client.HTTPTest.Load"]
-    assert tests_in(tmp_path / "client.tests", ("*.Infer*",)) == ["client.HTTPTest.Infer"]
+    assert run.tests_in(tmp_path / "client.tests", ()) == ["client.HTTPTest.Infer", "client.HTTPTest.Load"]
+    assert run.tests_in(tmp_path / "client.tests", ("*.Infer*",)) == ["client.HTTPTest.Infer"]
 
 
 def test_a_client_whose_sources_are_missing_says_which(tmp_path: Path) -> None:
