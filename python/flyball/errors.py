@@ -78,8 +78,14 @@ class FlyballError(Exception):
         if code is not None:
             self.code = code
 
+    def headline(self) -> str:
+        """The message without the faults, which a server repeats in it."""
+        if self.faults and all(f"{fault.path}: allowed is" in self.message for fault in self.faults):
+            return self.message.partition("; ")[0]
+        return self.message
+
     def __str__(self) -> str:
-        lines = [self.message, *(f"  {fault}" for fault in self.faults)]
+        lines = [self.headline(), *(f"  {fault}" for fault in self.faults)]
         if self.next_step:
             lines.append(f"  {self.next_step}")
         return "\n".join(lines)

@@ -6,6 +6,7 @@ Starting one takes longer than most verbs do. That verbs work as processes of th
 
 import contextlib
 import io
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from flyball.cli import app
-from tests.support.serving import Ending
+from tests.support.serving import REPOSITORY, Ending
 
 
 def flyball(*words: str | Path, stdin: str = "", cwd: Path | None = None) -> Ending:
@@ -29,11 +30,18 @@ def flyball(*words: str | Path, stdin: str = "", cwd: Path | None = None) -> End
     return Ending(code or 0, _text(out).splitlines(), _text(errors).splitlines())
 
 
+def documented_exit_codes() -> set[int]:
+    """Those in the table of docs/reference/cli.md."""
+    page = (REPOSITORY / "docs" / "reference" / "cli.md").read_text()
+    return {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
+
+
 @contextlib.contextmanager
 def _streams(patched: pytest.MonkeyPatch, stdin: str) -> Iterator[tuple[io.TextIOWrapper, io.TextIOWrapper]]:
     """Streams with bytes underneath, as a process has them: some verbs write bytes."""
     patched.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
-    out, errors = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    errors = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", errors="backslashreplace")  # as Python's own
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
         yield out, errors
 

@@ -43,7 +43,7 @@ def test_a_conversion_says_what_was_compared_and_what_to_do_next(run, folder: Pa
     code, shown, said = run(*words, "--out", str(out), "--trust-pickle", "--owner", "risk@example.com", "--bands", BANDS)
     assert code == 0, said
     assert "Warning: loading" in said
-    assert "It can read any file that you can read." in said
+    assert "which can read every file that you can read" in said
     assert "equal to the original: 500 rows (" in shown
     assert f"flyball serve --decision {out}/decision.yaml" in shown
     text = (out / "decision.yaml").read_text()

@@ -59,7 +59,7 @@ def test_a_registry_that_is_named_comes_before_the_one_that_is_here(run, monkeyp
     assert not (HOME / "trust.json").exists()
     monkeypatch.setenv("FLYBALL_REGISTRY", "nowhere")
     code, _, errors = run("trust", "show")
-    assert (code, "nowhere is not a registry" in errors) == (3, True)
+    assert (code, "there is no registry in nowhere" in errors) == (3, True)
 
 
 def test_a_file_that_is_named_comes_before_every_registry(run, monkeypatch):

@@ -362,24 +362,28 @@ def test_a_refusal_names_the_file(run, model, monkeypatch, tmp_path, verb):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words", "command"),
+    ("arguments", "words", "step"),
     [
-        (("frob",), "no such command 'frob'", "flyball"),
-        (("serve", "--frob"), "no such option: --frob", "flyball serve"),
-        (("predict",), "missing argument MODEL: the model's name on the server", "flyball predict"),
+        (("frob",), "no such command 'frob'", "see the usage:  flyball --help"),
+        (("serve", "--frob"), "no such option: --frob", "see the usage:  flyball serve --help"),
+        (
+            ("predict",),
+            "missing argument MODEL: the model's name on the server",
+            "for example:  flyball predict fraud rows.csv",
+        ),
         (
             ("inspect", "m.onnx", "--batch-rows-max", "x"),
             "--batch-rows-max: 'x' is not a whole number from 1 to 1024",
-            "flyball inspect",
+            "see the usage:  flyball inspect --help",
         ),
     ],
 )
-def test_wrong_usage_is_told_like_every_other_error(run, arguments, words, command):
+def test_wrong_usage_is_told_like_every_other_error(run, arguments, words, step):
     code, out, errors = run(*arguments)
     assert (code, out) == (2, "")
     first, second = errors.splitlines()
     assert first.startswith(f"Error: {words}")
-    assert second == f"  see the usage:  {command} --help"
+    assert second == f"  {step}"
     code, out, errors = run(*arguments, "--json")
     assert (code, out) == (2, "")
     assert json.loads(errors)["code"] == "usage"

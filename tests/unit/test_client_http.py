@@ -261,10 +261,15 @@ def test_connections_are_kept_alive(server):
     assert len(ports) == 1
 
 
-@pytest.mark.parametrize("url", ["", "127.0.0.1:8080", "https://h", "ftp://h", "http://"])
+@pytest.mark.parametrize("url", ["", "h", "https://h", "ftp://h", "http://"])
 def test_what_is_no_address_is_refused(url):
     with pytest.raises(errors.UsageError, match="http://HOST:PORT, grpc://HOST:PORT or unix:/PATH"):
         Client(url)
+
+
+def test_an_address_without_a_scheme_is_refused_with_the_one_that_was_meant():
+    with pytest.raises(errors.UsageError, match="write {2}http://127.0.0.1:8080$"):
+        Client("127.0.0.1:8080")
 
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])

@@ -36,7 +36,7 @@ def test_a_home_is_never_made_over_another(tmp_path):
 
 
 def test_a_folder_without_the_file_is_no_home_and_the_next_step_is_told(tmp_path):
-    with pytest.raises(RegistryRefusedError, match="is not a registry") as refused:
+    with pytest.raises(RegistryRefusedError, match="there is no registry in") as refused:
         Home.open(tmp_path)
     assert f"flyball registry init {tmp_path}" in str(refused.value)
 

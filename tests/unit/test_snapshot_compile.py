@@ -41,7 +41,7 @@ def test_an_argument_names_a_model_by_itself_or_by_its_files_stem(argument, name
     if path is None:
         with pytest.raises(UsageError, match="cannot be a model's name") as caught:
             ModelSource.from_argument(argument)
-        assert "NAME=models/a=b.onnx" in str(caught.value)
+        assert "a-b=models/a=b.onnx" in str(caught.value)
     else:
         assert ModelSource.from_argument(argument) == ModelSource(name, Path(path))
 

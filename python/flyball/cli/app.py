@@ -74,6 +74,8 @@ def _escape_all(group: typer.Typer) -> None:
 
 def _escaping(verb: Callable[..., Any]) -> Callable[..., Any]:
     """Escape the verb's output: it may contain text from a caller, a file or another server."""
+    if getattr(verb, "escapes", False):
+        return verb  # groups are modules' own, and the application may be built again
 
     @wraps(verb)
     def escaped(*arguments: Any, **options: Any) -> Any:
@@ -84,6 +86,7 @@ def _escaping(verb: Callable[..., Any]) -> Callable[..., Any]:
         finally:
             sys.stdout, sys.stderr = out, err
 
+    escaped.escapes = True  # type: ignore[attr-defined]
     return escaped
 
 

@@ -105,7 +105,12 @@ def compare(
     out_folder: Out = _RESULTS,
     as_json: AsJson = False,
 ) -> None:
-    """Report whether B differs from A, or that no difference is shown."""
+    """Report whether B differs from A, or that no difference is shown.
+
+    flyball bench compare before.json after.json
+
+    flyball bench compare fraud.onnx faster.onnx --repeats 20
+    """
     from flyball.bench.compare import compare_records
     from flyball.bench.live import Load, compare_live
     from flyball.bench.record import BenchRecord
@@ -139,7 +144,10 @@ def gate(
     out_folder: Out = _RESULTS,
     as_json: AsJson = False,
 ) -> None:
-    """Check a server against its latency contract; exit code 4 if it is broken or not proven."""
+    """Check a server against its latency contract; exit code 4 if it is broken or not proven.
+
+    flyball bench gate slo.yaml --url http://127.0.0.1:8080
+    """
     from flyball.bench.documents import read_contract
     from flyball.bench.live import gate_live
     from flyball.errors import GateRefusedError

@@ -19,7 +19,15 @@ from flyball.errors import ConfigRefusedError, UsageError
 if TYPE_CHECKING:
     from flyball.documents.config.callers import Caller
 
-caller = typer.Typer(name="caller", help="Manage who may call a server, their rights and limits.", no_args_is_help=True)
+caller = typer.Typer(
+    name="caller",
+    no_args_is_help=True,
+    help=(
+        "Manage who may call a server, their rights and limits.\n\n"
+        "    flyball caller add shop --may decide:card-fraud\n\n"
+        "    flyball serve --decision card-fraud.yaml --callers callers.json"
+    ),
+)
 
 _Name = Annotated[str, argument("The caller's name, as in metrics.", metavar="NAME")]
 _File = Annotated[Path, option("The callers' file.", "--callers", metavar="FILE")]
@@ -46,6 +54,8 @@ def add(
     """Add a caller. Without --san and --uid, generate an API key and print it once.
 
     `anonymous` is the caller of unauthenticated requests; it gets no key.
+
+        flyball caller add shop --may decide:card-fraud --requests-per-second 500
     """
     from flyball.documents.config.callers import ANONYMOUS, new_key
 
@@ -80,6 +90,8 @@ def grant(
     """Replace the rights of a caller: VERB, VERB:NAME or VERB:PREFIX*.
 
     Verbs are infer, decide, outcome, override and control, which take names, and erase and metrics.
+
+        flyball caller may shop decide:card-fraud infer:price* metrics
     """
     callers = _read(file)
     entry = _one(callers, name, file)
@@ -94,7 +106,12 @@ def rotate(
     file: _File = _DEFAULT,
     drop_old: Annotated[bool, option("Generate no key; remove all but the newest.", "--drop-old")] = False,
 ) -> None:
-    """Add a second key for a caller, valid beside the old one; --drop-old later removes the old one."""
+    """Add a second key for a caller, valid beside the old one; --drop-old later removes the old one.
+
+    flyball caller rotate shop
+
+    flyball caller rotate shop --drop-old
+    """
     from flyball.documents.config.callers import new_key
 
     callers = _read(file)
@@ -113,7 +130,10 @@ def rotate(
 
 @caller.command("list")
 def show(file: _File = _DEFAULT, json: AsJson = False) -> None:
-    """List the callers in a file. The file has no keys, only their hashes."""
+    """List the callers in a file. The file has no keys, only their hashes.
+
+    flyball caller list --callers callers.json
+    """
     from rich.table import Table
 
     from flyball.documents.config.callers import read_callers
@@ -129,7 +149,10 @@ def show(file: _File = _DEFAULT, json: AsJson = False) -> None:
 
 @caller.command()
 def remove(name: _Name, file: _File = _DEFAULT) -> None:
-    """Remove a caller; its next request is refused."""
+    """Remove a caller; its next request is refused.
+
+    flyball caller remove shop
+    """
     callers = _read(file)
     callers.remove(_one(callers, name, file))
     _write(file, callers)

@@ -34,6 +34,8 @@ def check(
     Warnings are about valid settings that may surprise; they are not faults.
 
     Next:  flyball plan SPEC  shows the compiled stages,  flyball serve --decision FILE  serves it.
+
+        flyball check card-fraud.yaml --strict
     """
     found = [_checked(path) for path in files]
     if json:

@@ -25,6 +25,8 @@ def control(
     """Write what a registry has placed to a folder, and keep it current, for servers that watch it.
 
     flyballd --snapshot DIR/index.json --watch
+
+        flyball control --registry .flyball/registry --out snapshots --publisher-key control.pem --environment staging
     """
     from flyball.cli.follow import loop_of
     from flyball.control.planes import FolderPlane

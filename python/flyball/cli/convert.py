@@ -87,26 +87,24 @@ def convert(
 
 
 def _trust_pickle(err: Console, source: str, trusted: bool) -> bool:
-    """Always warn about a pickle; without the flag, ask on a terminal and refuse elsewhere."""
+    """Warn about a pickle that is loaded; without the flag, ask on a terminal and refuse elsewhere."""
     import sys
 
     from flyball.models.convert.file_kinds import RUNS_CODE, kind_of
 
     if not Path(source).is_file() or kind_of(Path(source)) not in RUNS_CODE:
         return False
+    if not trusted and not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False  # refused, with the same words
     _warn(err, source)
-    if trusted or not (sys.stdin.isatty() and sys.stderr.isatty()):
-        return trusted
+    if trusted:
+        return True
     return typer.confirm("Load it?", default=False, err=True)
 
 
 def _warn(err: Console, source: str) -> None:
-    err.print(f"Warning: loading {source} runs any code its author put there.", style="bold red", markup=False)
-    err.print(
-        "It is loaded in a separate process without network, which cannot start programs and writes only to its own"
-        " folder. It can read any file that you can read.",
-        markup=False,
-    )
+    confined = "in a process without network and programs, which can read every file that you can read"
+    err.print(f"Warning: loading {source} runs its author's code, {confined}", style="bold red", markup=False)
 
 
 def _bands(text: str | None) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import console, print_json
+from flyball.cli.plain_words import not_json
 from flyball.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -25,7 +26,12 @@ def decide(
     timings: Annotated[bool, option("Show the time of each stage.", "--timings")] = False,
     json: AsJson = False,
 ) -> None:
-    """Decide one row: by name on a running server, or from a YAML file in this process."""
+    """Decide one row: by name on a running server, or from a YAML file in this process.
+
+    echo '{"amount": 420, "country": "IT"}' | flyball decide fraud --url http://127.0.0.1:8080
+
+    flyball decide card-fraud.yaml payment.json --explain
+    """
     row = _row(file)
     options = {"idempotency_key": idempotency_key, "explain": explain, "timings": timings}
     decided = _decided(decision, row, url, options)
@@ -55,7 +61,8 @@ def _row(file: str) -> dict[str, Any]:
     except OSError as error:
         raise InvalidInputError(f"cannot read {file}: {error.strerror}") from error
     except ValueError as error:
-        raise InvalidInputError(f"the row is not JSON: {error}", next_step='give an object:  {"amount": 12.5}') from error
+        what = "the row" if file == "-" else file
+        raise InvalidInputError(f"{what} is {not_json(error)}", next_step='give an object:  {"amount": 12.5}') from error
     if not isinstance(row, dict):
         raise InvalidInputError("the row is not an object", next_step='give an object:  {"amount": 12.5}')
     if isinstance(row.get("input"), dict) and len(row) == 1:

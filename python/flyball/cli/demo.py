@@ -29,7 +29,10 @@ def demo(
     seconds: Annotated[float, option("Length of each measurement, in seconds.", min=0.5, max=600)] = 3.0,
     serve: Annotated[bool, option("Then serve it, until Ctrl-C.", "--serve")] = False,
 ) -> None:
-    """Train, convert, serve, load-test and compare a model, in about a minute."""
+    """Train, convert, serve, load-test and compare a model, in about a minute.
+
+    flyball demo --seconds 2
+    """
     out = console()
     with needing("the demo needs more packages", extra="demo"):
         import fastapi  # noqa: F401 - a missing extra is reported before anything is trained

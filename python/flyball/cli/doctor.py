@@ -18,7 +18,10 @@ def doctor(
     ort_path: Annotated[bool, option("Print only the path of the ONNX Runtime library.", "--ort-path")] = False,
     json: AsJson = False,
 ) -> None:
-    """Check this machine: cores, memory, ONNX Runtime, permissions and tail-latency settings, with a fix for each."""
+    """Check this machine: cores, memory, ONNX Runtime, permissions and tail-latency settings, with a fix for each.
+
+    flyball doctor
+    """
     if ort_path:
         from flyball.native.boundary import ort_library
 

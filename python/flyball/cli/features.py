@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from flyball.decision.backfill import PastEvent, WindowsToFill
     from flyball.feature_store.target import Target
 
-features = typer.Typer(name="features", help="Fill feature stores, and look up records.", no_args_is_help=True)
+features = typer.Typer(
+    name="features",
+    no_args_is_help=True,
+    help=(
+        "Fill feature stores, and look up records.\n\n"
+        "    flyball features push cards.csv --store cards.redb --set cards --key-column card_id"
+    ),
+)
 
 _Set = Annotated[str, option("The set of records, such as cards.", "--set", metavar="NAME")]
 _Store = Annotated[str | None, option("redis://HOST:PORT, or a .redb file.", "--store", metavar="STORE")]
@@ -43,6 +50,8 @@ def push(
 
     In Redis, records are replaced one by one, and none is removed. In a .redb file, the whole set is replaced once all
     rows are written; running servers pick it up.
+
+        flyball features push cards.csv --store cards.redb --set cards --key-column card_id
     """
     from flyball.feature_store.push import push as push_rows
 
@@ -133,7 +142,10 @@ def get(
     store_env: _StoreEnv = None,
     json: AsJson = False,
 ) -> None:
-    """Show one record as a decision would read it."""
+    """Show one record as a decision would read it.
+
+    flyball features get c-0007 --store cards.redb --set cards
+    """
     from flyball.feature_store.target import get as get_record
 
     target = _target(store, store_env)

@@ -22,6 +22,8 @@ def fit(
 
     Rows also need the decision's features: one column for each looked-up value or window, under its name. Computed
     features are computed as servers do; a column that contradicts them is refused.
+
+        flyball fit card-fraud.yaml --data payments.csv --target fraud
     """
     from flyball.decision.spec.read import read_spec
     from flyball.decision.training.training_rows import fit_spec

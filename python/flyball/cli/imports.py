@@ -27,7 +27,14 @@ if TYPE_CHECKING:
     from flyball.registry.imports.found import Found
     from flyball.registry.views import VersionDetail
 
-imports = typer.Typer(no_args_is_help=True, help="Import models from MLflow or from a Triton model repository.")
+imports = typer.Typer(
+    no_args_is_help=True,
+    help=(
+        "Import models from MLflow or from a Triton model repository.\n\n"
+        "    flyball import mlflow models:/fraud/3\n\n"
+        "    flyball import triton model_repository"
+    ),
+)
 
 _Serve = Annotated[
     bool, option("Then serve it from here, unsigned, to try it; creates a registry if there is none.", "--serve")

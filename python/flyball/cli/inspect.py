@@ -29,7 +29,10 @@ def inspect(
     batch_rows_max: Annotated[int, option("Largest batch to probe and measure.", min=1, max=1024)] = 64,
     json: AsJson = False,
 ) -> None:
-    """Show a model's signature, whether its requests can be batched, and its latency by batch size."""
+    """Show a model's signature, whether its requests can be batched, and its latency by batch size.
+
+    flyball inspect fraud.onnx
+    """
     config_name = config_name_of(model_repository, model_config_name)
     if model is not None and not model_repository:
         _inspect_model(model, batch_rows_max, json)

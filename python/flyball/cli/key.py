@@ -12,7 +12,11 @@ from flyball.cli.option import AsJson, argument, option
 from flyball.cli.output import printed_as_json
 from flyball.errors import UsageError
 
-key = typer.Typer(name="key", help="Create keys that sign packages, releases and the trust policy.", no_args_is_help=True)
+key = typer.Typer(
+    name="key",
+    no_args_is_help=True,
+    help="Create keys that sign packages, releases and the trust policy.\n\n    flyball key new ada.pem",
+)
 
 
 @key.command()
@@ -21,7 +25,10 @@ def new(
     curve: Annotated[str, option("P-256, P-384 or P-521.")] = "P-256",
     json: AsJson = False,
 ) -> None:
-    """Create a key pair: FILE, readable by its owner only, and the public key in a .pub file."""
+    """Create a key pair: FILE, readable by its owner only, and the public key in a .pub file.
+
+    flyball key new ada.pem
+    """
     from flyball.signing import keys
 
     public = file.with_name(file.name.removesuffix(".pem").removesuffix(".key") + ".pub")
@@ -45,10 +52,13 @@ def show(
     pem: Annotated[bool, option("Print the public key as PEM.", "--pem")] = False,
     json: AsJson = False,
 ) -> None:
-    """Show a key's curve and its hint, which identifies it in signatures."""
+    """Show a key's curve and its hint, which identifies it in signatures.
+
+    flyball key show ada.pub
+    """
     from flyball.signing import keys
 
-    private = b"PRIVATE KEY-----" in file.read_bytes()[:65536]
+    private = keys.is_private(file)
     found = [keys.load_private(file).public_key()] if private else keys.load_publics(file)
     if printed_as_json([{**_described(one), "pem": keys.public_pem(one)} for one in found], json):
         return

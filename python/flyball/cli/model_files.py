@@ -31,6 +31,8 @@ def models_read(models: Sequence[str], command: str) -> Iterator[None]:
             file = Path(path if equals and path and not Path(text).exists() else text)
             if isinstance(error, ModelRefusedError) or file.is_dir():
                 _refuse(file, command)
+        if error.next_step is None and "truncated" in error.message:
+            error.next_step = "copy the file again, or export the model again"
         raise
 
 

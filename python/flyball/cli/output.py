@@ -88,7 +88,8 @@ def report(error: FlyballError, *, as_json: bool = False) -> None:
 
     word = "Refused" if error.exit_code in _REFUSED else "Error"
     out = console(stderr=True)
-    out.print(Text.assemble((f"{word}:", "bold red"), f" {printable(plainly(error.message))}"))
+    message = plainly(error.headline())
+    out.print(Text.assemble((f"{word}:", "bold red"), f" {printable(message)}"))
     for fault in error.faults:
         if not fault.path and str(fault.found) in error.message:
             continue  # said already

@@ -14,7 +14,10 @@ def plan(
     file: Annotated[Path, argument("The decision's YAML file.", metavar="SPEC")],
     json: AsJson = False,
 ) -> None:
-    """Show the compiled stages of a decision, in the order in which a request passes them."""
+    """Show the compiled stages of a decision, in the order in which a request passes them.
+
+    flyball plan card-fraud.yaml
+    """
     from rich.text import Text
 
     from flyball.decision.decision import Decision

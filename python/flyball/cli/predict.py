@@ -30,6 +30,10 @@ def predict(
 
     The input is a V2 request ({"inputs": [...]}), an object of input name to nested lists, a bare list for a model with
     one input, or CSV with a header line: columns named after the inputs, or the columns of the only input.
+
+        echo '[[0.2, -1.0, 3.5]]' | flyball predict fraud --url http://127.0.0.1:8080
+
+        flyball predict fraud rows.csv
     """
     from flyball.cli.rows import read_inputs
     from flyball.client import Client

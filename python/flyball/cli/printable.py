@@ -11,7 +11,8 @@ from typing import IO, TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_OVERRIDES = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
+# A path that is not UTF-8 has surrogates, which no stream can encode.
+_OVERRIDES = "\ud800-\udfff\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
 _UNSAFE = re.compile(f"[\x00-\x1f\x7f-\x9f{_OVERRIDES}]")
 _UNSAFE_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f\x7f-\x9f{_OVERRIDES}]")
 

@@ -6,6 +6,7 @@ import csv
 import json
 from typing import TYPE_CHECKING, Any
 
+from flyball.cli.plain_words import not_json
 from flyball.errors import InvalidInputError, ServerFaultError
 from flyball.rows.tensors import Array, as_array, decode_data
 
@@ -31,7 +32,7 @@ def read_inputs(text: str, signature: Signature) -> dict[str, Array]:
     try:
         document = json.loads(stripped)
     except ValueError as error:
-        raise InvalidInputError(f"the input is not JSON: {error}") from error
+        raise InvalidInputError(f"the input is {not_json(error)}", next_step="give rows, such as  [[1, 2, 3]]") from error
     if isinstance(document, list):
         return {_only(signature()).name: as_array(document, _only(signature()).datatype)}
     if isinstance(document.get("inputs"), list):

@@ -26,6 +26,8 @@ def score(
 
     Columns are named after the input's fields and features. Windows are never written. If a row cannot be decided, the
     column `fault` has the reason.
+
+        flyball score card-fraud.yaml --data payments.parquet --out scored.parquet
     """
     from flyball.decision.decision import Decision
     from flyball.decision.score.score import score_file

@@ -82,7 +82,14 @@ def serve(
     keep: Keep = None,
     **flags: Any,
 ) -> None:
-    """Serve ONNX models and decisions over HTTP and gRPC on one port, without configuration."""
+    """Serve ONNX models and decisions over HTTP and gRPC on one port, without configuration.
+
+    flyball serve fraud.onnx
+
+    flyball serve --decision card-fraud.yaml --journal-folder journal
+
+    flyball serve --registry .flyball/registry --environment production --publisher-key control.pem
+    """
     given = {key: str(value) if isinstance(value := flags.get(key), Path) else value for key in SERVER_OPTIONS}
     # Files named on the command line are meant to be served, signed or not.
     given |= {"lanes": lanes, "unsigned": given["unsigned"] or (None if snapshot or registry else "allow")}

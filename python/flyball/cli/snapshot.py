@@ -33,7 +33,10 @@ def snapshot(
     json: AsJson = False,
     **flags: Any,
 ) -> None:
-    """Compile models to a snapshot on disk, with copies of their files: a folder to copy to where flyballd runs."""
+    """Compile models to a snapshot on disk, with copies of their files: a folder to copy to where flyballd runs.
+
+    flyball snapshot fraud.onnx credit.onnx --out snapshot
+    """
     if bool(models or decision) == bool(model_repository):
         raise UsageError(
             "give either models and decisions, or a model repository",

@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from flyball.signing.policy import Role, Tier, TrustedKey, TrustPolicy
 
 trust = typer.Typer(
-    name="trust", help="Manage which keys may sign, approve and publish, and revoke keys and packages.", no_args_is_help=True
+    name="trust",
+    no_args_is_help=True,
+    help=(
+        "Manage which keys may sign, approve and publish, and revoke keys and packages.\n\n"
+        "    flyball trust init\n\n"
+        "    flyball trust add grace.pub --name grace --role approver"
+    ),
 )
 
 _File = Annotated[
@@ -67,7 +73,10 @@ def init(
     expires: _Expires = None,
     json: AsJson = False,
 ) -> None:
-    """Create the first trust policy; it trusts no keys yet."""
+    """Create the first trust policy; it trusts no keys yet.
+
+    flyball trust init --root-key root.pem --expires 365d
+    """
     from flyball.signing.policy import TrustPolicy
 
     policy = _policy_file(file, registry)
@@ -91,7 +100,10 @@ def add(
     expires: _Expires = None,
     **edit: Any,
 ) -> None:
-    """Trust a key, or replace its roles and validity."""
+    """Trust a key, or replace its roles and validity.
+
+    flyball trust add ada.pub --name ada --role signer --expires 365d
+    """
     from flyball.signing.keys import load_publics
 
     found = load_publics(public_key)
@@ -115,7 +127,10 @@ def revoke(
     reason: Annotated[str, option("The reason, shown to those who are refused.", metavar="TEXT")],
     **edit: Any,
 ) -> None:
-    """Revoke a key or a package: servers load nothing that depends on it."""
+    """Revoke a key or a package: servers load nothing that depends on it.
+
+    flyball trust revoke ada.pub --reason 'the laptop was stolen'
+    """
     registry = edit["registry"]
     policy = _edit(edit, lambda old: old.revoking(_revoked(old, what, registry), reason, int(time.time())))
     if not edit["json"]:
@@ -130,7 +145,10 @@ def minimum(
     version: Annotated[int, argument("The oldest version that may be served.", metavar="VERSION")],
     **edit: Any,
 ) -> None:
-    """Set the minimum version of a name: servers refuse older ones."""
+    """Set the minimum version of a name: servers refuse older ones.
+
+    flyball trust minimum fraud 3
+    """
     _edit(edit, lambda old: old.with_minimum(name, version, int(time.time())))
 
 
@@ -141,7 +159,10 @@ def approvals(
     people: Annotated[int, argument("Number of approvals by people other than the author.", metavar="N")],
     **edit: Any,
 ) -> None:
-    """Set how many approvals a release of a tier needs."""
+    """Set how many approvals a release of a tier needs.
+
+    flyball trust approvals high 2
+    """
     _edit(edit, lambda old: old.with_approvals(cast("Tier", tier), people, int(time.time())))
 
 
@@ -151,7 +172,10 @@ def renew(
     expires: _Expires = None,
     **edit: Any,
 ) -> None:
-    """Sign the policy again, with a new expiry; with a second --root-key, that one signs, too."""
+    """Sign the policy again, with a new expiry; with a second --root-key, that one signs, too.
+
+    flyball trust renew --expires 365d
+    """
     now = int(time.time())
     _edit(edit, lambda old: old.renewed(now, _ends(expires)))
 
@@ -165,7 +189,10 @@ def show(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Verify a trust policy against its root keys, and show it."""
+    """Verify a trust policy against its root keys, and show it.
+
+    flyball trust show
+    """
     from flyball.signing.keys import load_publics
     from flyball.signing.trust import open_policy
 

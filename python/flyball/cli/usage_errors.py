@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from flyball.errors import UsageError
@@ -83,6 +84,7 @@ _NAMED = re.compile(r"[Nn]o such command '(.*?)'")
 _EXTRA = re.compile(r"[Gg]ot unexpected extra arguments?(?:\(s\))? \((.*)\)")
 _EXAMPLE = re.compile(r"^\s*(flyball .+?)\s*$", re.MULTILINE)
 _CLOSE = 0.7
+_SHOWN_MAX = 100
 
 
 def usage_error(error: Any, words: Sequence[str]) -> UsageError:
@@ -92,7 +94,7 @@ def usage_error(error: Any, words: Sequence[str]) -> UsageError:
     if getattr(error, "option_name", None) and hasattr(error, "possibilities"):
         return _no_such_option(error, words, command)
     if named:
-        return _no_such_command(error, named[1], command)
+        return _no_such_command(error, named[1], command, words)
     if type(error).__name__ == "MissingParameter" and error.param is not None:
         return UsageError(f"missing {_described(error.param)}", next_step=_how(error.ctx, command))
     if getattr(error, "param", None) is not None:
@@ -113,7 +115,8 @@ def _no_such_option(error: Any, words: Sequence[str], command: str) -> UsageErro
         return UsageError(f"no such option: {typed}", next_step=f"see the usage:  {command} --help")
     if meant == "--listen" and (address := _address(typed, _value_of(typed, words))):
         return UsageError(f"no such option: {typed}; did you mean {meant}?", next_step=f"write  --listen {address}")
-    return UsageError(f"no such option: {typed}; did you mean {meant}?", next_step=f"see the usage:  {command} --help")
+    step = f"try:  {_instead(words, typed, meant)}" if _value_of(typed, words) else f"see the usage:  {command} --help"
+    return UsageError(f"no such option: {typed}; did you mean {meant}?", next_step=step)
 
 
 def _meant_option(typed: str, known: Sequence[str]) -> str | None:
@@ -146,17 +149,28 @@ def _address(option: str, value: str) -> str | None:
     return None
 
 
-def _no_such_command(error: Any, typed: str, command: str) -> UsageError:
+def _instead(words: Sequence[str], typed: str, meant: str) -> str:
+    """The command as typed, with another word for one of its words; only that word, if the command is long."""
+    line = ["flyball"]
+    for word in words:
+        name, equals, value = word.partition("=")
+        line.append(meant + (equals + shlex.quote(value) if equals else "") if name == typed else shlex.quote(word))
+        typed = "" if name == typed else typed
+    whole = " ".join(line)
+    return whole if len(whole) <= _SHOWN_MAX and whole.isprintable() else f"flyball {meant} …"
+
+
+def _no_such_command(error: Any, typed: str, command: str, words: Sequence[str]) -> UsageError:
     group = error.ctx.command
     found = f"no such command '{typed}'"
     if command == "flyball" and typed in _MEANT:
-        return UsageError(found, next_step=f"try:  flyball {_MEANT[typed]}")
+        return UsageError(found, next_step=f"try:  {_instead(words, typed, _MEANT[typed])}")
     inside = [f"{name} {typed}" for name, one in group.commands.items() if typed in getattr(one, "commands", {})]
     if inside:
         return UsageError(found, next_step="try:  " + "   or   ".join(f"{command} {one}" for one in inside[:2]))
     close = difflib.get_close_matches(typed, list(group.commands), n=1, cutoff=_CLOSE)
     if close:
-        return UsageError(f"{found}; did you mean '{close[0]}'?", next_step=f"see the usage:  {command} {close[0]} --help")
+        return UsageError(f"{found}; did you mean '{close[0]}'?", next_step=f"try:  {_instead(words, typed, close[0])}")
     commands = "" if command == "flyball" else f"; commands are {', '.join(group.commands)}"
     return UsageError(f"{found}{commands}", next_step=_how(error.ctx, command))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from flyball.errors import UsageError
 
 API_KEY_ENV = "FLYBALL_API_KEY"
+_HOST_PORT = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}")
 _FORMS = "write http://HOST:PORT, grpc://HOST:PORT or unix:/PATH"
 
 
@@ -35,7 +37,8 @@ def address_of(url: str, api_key: str | None) -> Address:
     if parts.scheme == "unix" and not parts.netloc and parts.path:
         return Address(url, False, "localhost", parts.path, key)
     if parts.scheme not in ("http", "grpc") or not parts.netloc:
-        raise UsageError(f"{url!r} is not a server's address", next_step=_FORMS)
+        meant = f"write  http://{url}" if _HOST_PORT.fullmatch(url) else _FORMS
+        raise UsageError(f"{url!r} is not a server's address", next_step=meant)
     if parts.path.strip("/") or parts.query or parts.fragment:
         extra = url.partition(parts.netloc)[2]
         raise UsageError(f"{url!r} must not have a path: remove {extra!r}", next_step=_FORMS)

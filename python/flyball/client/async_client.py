@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Never, ParamSpec, Self, TypeVar
 
 from flyball.client.address import address_of
 from flyball.client.client import Client
@@ -36,6 +36,8 @@ def _awaited(
         result: T = await on_any(self, *args, **kwargs)
         return result
 
+    # Python names it where the await was forgotten.
+    call.__qualname__ = f"AsyncClient.{method.__name__}"
     return call
 
 
@@ -83,6 +85,15 @@ class AsyncClient:
         transport, self._transport = self._transport, None
         if transport is not None:
             await transport.close()
+
+    def __enter__(self) -> Never:
+        raise UsageError(
+            "an AsyncClient needs `async with`",
+            next_step="async with flyball.AsyncClient(url) as client: …   or without asyncio:  flyball.Client(url)",
+        )
+
+    def __exit__(self, *_: object) -> None:
+        """Never called; a `with` wants it."""
 
     async def __aenter__(self) -> Self:
         return self

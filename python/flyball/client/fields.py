@@ -40,7 +40,15 @@ def plain(name: str, value: object) -> Plain:
             )
         case datetime():
             return scalar.isoformat()
-    raise InvalidInputError(f"field {name!r} has the unsupported type {type(value).__name__}")
+    if name == "input" and isinstance(value, Mapping):
+        raise InvalidInputError(
+            'the row is wrapped in "input", which only the HTTP API needs',
+            next_step="pass the object under it:  {'amount': 12.5}",
+        )
+    raise InvalidInputError(
+        f"field {name!r} has the unsupported type {type(value).__name__}",
+        next_step="pass a number, a text, a bool, an aware datetime or None",
+    )
 
 
 def _sendable(name: str, text: str) -> str:

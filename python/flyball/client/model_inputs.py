@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,6 +95,10 @@ def _matrix(frame: Frame, tensor: TensorMetadata, model: ModelMetadata) -> Array
 
 def _fitted(value: Any, tensor: TensorMetadata, model: ModelMetadata, *, column: bool = False) -> Array:
     """The value with the input's type, and with an axis of size 1 where the input has one more."""
+    if isinstance(value, str | PurePath) and tensor.datatype != "BYTES":
+        raise InvalidInputError(
+            f"{str(value)!r} is a text; {_takes(model)}", next_step="read a file first:  pandas.read_csv(path)"
+        )
     array, shape = _converted(value, tensor, f"{'column' if column else 'input'} {tensor.name!r}"), tensor.shape
     if array.ndim == 1 and len(shape) == 2:
         if shape[1] == 1 or (column and shape[1] == -1):

@@ -14,6 +14,12 @@ NAME_WORDS = "1 to 128 of A-Z a-z 0-9 . _ - and not beginning with a dot"
 _NAME = re.compile(NAME_PATTERN)
 
 
+def near_name(text: str) -> str:
+    """A valid name like this text, to suggest."""
+    near = re.sub(r"[^A-Za-z0-9._-]+", "-", text).strip("-.")[:128]
+    return near or "NAME"
+
+
 def is_name(text: str) -> bool:
     """Whether this is a valid name. Uses `fullmatch`, because Python's `$` also matches before a final newline."""
     return _NAME.fullmatch(text) is not None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-_LISTED_MAX = 3
+_LISTED_MAX = 6
 _SEEN_MAX = 2000
 _CUTOFF = 0.6
 

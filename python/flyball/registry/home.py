@@ -110,8 +110,9 @@ class Home:
             with file.open("rb") as opened:
                 content = opened.read(_FILE_BYTES_MAX + 1)
         except OSError as error:
+            missing = isinstance(error, FileNotFoundError | NotADirectoryError)
             raise RegistryRefusedError(
-                f"{folder} is not a registry: {FILE} cannot be read ({error.strerror})",
+                f"there is no registry in {folder}" if missing else f"cannot read {file}: {plain_cause(error)}",
                 next_step=f"make one:  flyball registry init {folder}",
             ) from error
         return cls(folder, _read(content, file))

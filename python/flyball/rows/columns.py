@@ -12,7 +12,7 @@ import numpy as np
 from flyball.errors import InvalidInputError, needing
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from flyball.decision.fit.columns import Column, Columns
@@ -32,11 +32,17 @@ def read_columns(
     wanted = [*kinds, *([target] if target else [])]
     if absent := [name for name in wanted if name not in table.column_names]:
         raise InvalidInputError(
-            f"{path} has no column {', '.join(map(repr, absent))}",
-            next_step="add a column for each field and feature, under its own name",
+            f"{path} has no column {', '.join(map(repr, absent))}; it has {named(table.column_names)}",
+            next_step="name the columns after the decision's fields and features",
         )
     columns = {name: _column(path, name, kind, table.column(name)) for name, kind in kinds.items()}
     return columns, None if target is None else _column(path, target, "float", table.column(target))
+
+
+def named(columns: Sequence[str], most: int = 12) -> str:
+    """The names of columns for a message, not too many of them."""
+    shown = ", ".join(columns[:most]) or "none"
+    return f"{shown}, …" if len(columns) > most else shown
 
 
 def table_of(path: Path) -> Any:

@@ -111,6 +111,11 @@ def sign(key: PrivateKey, message: bytes) -> bytes:
     return key.sign(message, ec.ECDSA(_HASHES[curve_of(key.public_key())]))
 
 
+def is_private(file: Path) -> bool:
+    """Whether a file has a private key."""
+    return b"PRIVATE KEY-----" in _read(file)
+
+
 def _is_public(file: Path) -> bool:
     return b"-----BEGIN PUBLIC KEY-----" in _read(file)
 

@@ -30,7 +30,7 @@ decisions = typer.Typer(
         "Read the decision log: what was decided and why, and proof that nothing was changed.\n\n"
         "    flyball decisions query --decision card-fraud --since 1d --outcome reject\n\n"
         '    flyball decisions query "select outcome, count(*) from decisions group by 1"\n\n'
-        "    flyball decisions show 0192f6c1-…\n\n"
+        "    flyball decisions show 0192f6c1\n\n"
         "    flyball decisions verify"
     ),
 )

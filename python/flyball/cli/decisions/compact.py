@@ -32,6 +32,8 @@ def compact(
 
     A segment is removed only after its Parquet files were read back and verified. Safe to run beside a server, to kill,
     and to run again. Records under a legal hold are never deleted.
+
+        flyball decisions compact --keep 25mo
     """
     if here:
         _work(journal, keep, json)

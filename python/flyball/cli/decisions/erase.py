@@ -34,6 +34,8 @@ def erase(
 
     Records stay, with their outcomes, and still verify; `show`, `query` and `replay` report `erased`. Backups of the
     keys must expire. Fails if the subject is unknown, and while a legal hold covers one of their records.
+
+        flyball decisions erase c-0007 --by ana --reason 'request 1734'
     """
     from flyball.decision_log.retention.erase import FeatureData, subject_of
     from flyball.decision_log.retention.erase import erase as run

@@ -27,6 +27,8 @@ def export(
 
     The script needs only Python:  python verify.py. Proofs refer to a signed checkpoint, so the segment must be sealed:
     a server does that when it ends, or immediately with --url. With --reveal the readable records include personal data.
+
+        flyball decisions export 0192f6c1 --out evidence.zip --url http://127.0.0.1:8080
     """
     from flyball.decision_log.annotations import seal
     from flyball.decision_log.proof.export import export as run

@@ -30,7 +30,10 @@ def hold(
     kek: Kek = None,
     key: Key = None,
 ) -> None:
-    """Put a legal hold on records: until its release they are kept past retention, and their subjects not erased."""
+    """Put a legal hold on records: until its release they are kept past retention, and their subjects not erased.
+
+    flyball decisions hold case-12 --decision credit --since 2026-01-01 --by ana --reason 'case 12'
+    """
     from flyball.decision_log.read.filters import instant
 
     limits = since and instant(since, "--since"), until and instant(until, "--until")
@@ -49,7 +52,10 @@ def hold(
 def release(
     name: Name, by: By, why: Why, url: Url = None, journal: Folder = FOLDER, kek: Kek = None, key: Key = None
 ) -> None:
-    """Release a legal hold: its records expire again."""
+    """Release a legal hold: its records expire again.
+
+    flyball decisions release case-12 --by ana --reason 'case 12 is closed'
+    """
     if url is not None:
         from flyball.client import Client
 
@@ -61,7 +67,10 @@ def release(
 
 
 def holds(url: Url = None, journal: Folder = FOLDER, json: AsJson = False) -> None:
-    """List the legal holds in force."""
+    """List the legal holds in force.
+
+    flyball decisions holds
+    """
     from flyball.client import Client
     from flyball.decision_log.retention.holds import holds_in_force
 

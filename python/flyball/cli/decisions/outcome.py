@@ -44,7 +44,12 @@ def outcome(
     key: Key = None,
     json: AsJson = False,
 ) -> None:
-    """Record true outcomes of decisions. They may come late and more than once; the last one counts."""
+    """Record true outcomes of decisions. They may come late and more than once; the last one counts.
+
+    flyball decisions outcome 0192f6c1 --truth true --source chargebacks
+
+    flyball decisions outcome --data chargebacks.csv --decision card-fraud
+    """
     from flyball.decision_log.annotations import outcome_document, record_outcomes
     from flyball.decision_log.read.records import find
 

@@ -39,6 +39,8 @@ def push(
 
     Starts at the stored position. Reads the log's files, so a slow receiver does not affect the server. A 2xx response
     advances the position; 408, 425, 429, 5xx and timeouts are retried; any other response ends the command.
+
+        flyball decisions push --to https://events.example.com/flyball --follow
     """
     from flyball.decision_log.cloud_events import flyball_events, kserve_events
     from flyball.decision_log.push import Receiver

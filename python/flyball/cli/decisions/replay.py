@@ -53,6 +53,10 @@ def replay(
 
     Each result is bit-exact, within tolerance, differs, erased, or cannot, with the reason. The exit code is 0 if all are
     bit-exact or within tolerance, else 4.
+
+        flyball decisions replay last --set amount=25
+
+        flyball decisions replay --since 1d --candidate stricter.yaml --group-by country
     """
     from flyball.decision_log.read.filters import instant
     from flyball.decision_log.replay.replay import Selection

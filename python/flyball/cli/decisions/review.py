@@ -29,11 +29,7 @@ if TYPE_CHECKING:
 
     Json = dict[str, Any]
 
-review = typer.Typer(
-    name="review",
-    invoke_without_command=True,
-    help="List decisions that wait for review, oldest first; settle one with `review settle`.",
-)
+review = typer.Typer(name="review", invoke_without_command=True)
 
 _PLAIN = "Stored as plain text that is never erased: no personal data."
 By = Annotated[str, option(f"Who decides. {_PLAIN}", "--by", metavar="NAME", envvar="FLYBALL_ACTOR")]
@@ -52,7 +48,12 @@ def waiting(
     journal: Folder = FOLDER,
     json: AsJson = False,
 ) -> None:
-    """List decisions with the outcome `review` that are not settled, oldest first."""
+    """List decisions with the outcome `review` that are not settled, oldest first.
+
+    flyball decisions review --since 1d
+
+    flyball decisions review settle 0192f6c1 --outcome pass --by ana --reason 'known customer'
+    """
     if context.invoked_subcommand is not None:
         return
     from flyball.decision_log.read.filters import instant
@@ -86,7 +87,10 @@ def override(
     key: Key = None,
     json: AsJson = False,
 ) -> None:
-    """Override a decision's outcome, with the person and the reason. It becomes a record in the same chain."""
+    """Override a decision's outcome, with the person and the reason. It becomes a record in the same chain.
+
+    flyball decisions override 0192f6c1 --outcome pass --by ana --reason "known customer"
+    """
     from flyball.decision_log.annotations import record_override
 
     wanted, named = _known(decision_id, decision, outcome, journal, url)
@@ -98,7 +102,10 @@ def override(
 
 review.command(
     "settle",
-    help="Settle a decision with its final outcome, the person and the reason. It becomes a record in the same chain.",
+    help=(
+        "Settle a decision with its final outcome, the person and the reason. It becomes a record in the same chain.\n\n"
+        '    flyball decisions review settle 0192f6c1 --outcome pass --by ana --reason "known customer"'
+    ),
 )(override)
 
 

@@ -21,6 +21,10 @@ def show(
 
     The last line but one is its proof: its position in the log, and since when a signed checkpoint covers it. Personal
     data stays encrypted without --reveal. For an erased subject it shows when, by whom and, with --reveal, why.
+
+        flyball decisions show last
+
+        flyball decisions show 0192f6c1 --reveal
     """
     from flyball.decision_log.read.records import erasure, find
     from flyball.decision_log.read.reviews import reason_texts

@@ -28,6 +28,8 @@ def tail(
 
     Reads the log's files: a slow reader does not affect the server. With --json each line is a whole record. Personal
     data is never decrypted.
+
+        flyball decisions tail --decision card-fraud --last 20
     """
     import json as json_
     import sys

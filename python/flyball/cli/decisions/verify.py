@@ -37,6 +37,10 @@ def verify(
 
     Reports all findings and repairs nothing. Anyone with write access to the folder could have cut off its end: only a
     checkpoint stored elsewhere reveals that.
+
+        flyball decisions verify
+
+        flyball decisions verify last
     """
     if decision_id is not None and (segment is not None or checkpoint is not None):
         raise UsageError("give either an ID, or --segment or --checkpoint")

@@ -22,6 +22,8 @@ def gc(
     """Find artifacts that no event references, such as files of an interrupted registration.
 
     Artifacts that any event references are kept, even of retired versions, so that the history stays verifiable.
+
+        flyball registry gc --remove
     """
     with home(registry) as found:
         sweep = found.sweep(grace=timedelta(hours=grace_hours), remove=remove)

@@ -36,7 +36,10 @@ def add(
     registry: Home = WHERE,
     json: AsJson = False,
 ) -> None:
-    """Create a key and print it once; the registry stores only its SHA-256."""
+    """Create a key and print it once; the registry stores only its SHA-256.
+
+    flyball registry key add ci --role author
+    """
     with home(registry) as found:
         made = found.add_key(name, role, actor=actor(by), reason=reason)
     if printed_as_json({"name": name, "roles": sorted(set(role)), "key": made}, json):
@@ -49,7 +52,10 @@ def add(
 
 @key.command("list")
 def show(registry: Home = WHERE, json: AsJson = False) -> None:
-    """List the valid keys: owners and roles. The registry stores only hashes of keys."""
+    """List the valid keys: owners and roles. The registry stores only hashes of keys.
+
+    flyball registry key list
+    """
     with home(registry) as home_registry:
         keys = home_registry.keys()
     added = [{"added_at": one.added_at.isoformat(), "added_by": one.added_by} for one in keys]
@@ -68,7 +74,10 @@ def show(registry: Home = WHERE, json: AsJson = False) -> None:
 
 @key.command()
 def remove(name: _Name, reason: Reason = "", by: By = None, registry: Home = WHERE, json: AsJson = False) -> None:
-    """Revoke a key; the next request with it is refused."""
+    """Revoke a key; the next request with it is refused.
+
+    flyball registry key remove ci --reason 'the server was replaced'
+    """
     with home(registry) as found:
         found.remove_key(name, actor=actor(by), reason=reason)
     if printed_as_json({"name": name, "removed": True}, json):

@@ -23,7 +23,10 @@ def listing(
     registry: Where = WHERE,
     json: AsJson = False,
 ) -> None:
-    """List all names with their newest version and placements, or all versions of one name."""
+    """List all names with their newest version and placements, or all versions of one name.
+
+    flyball registry list fraud
+    """
     with opened(registry) as found:
         if name is None:
             names = found.names(after=after, limit=limit)

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def show(name: Ref, version: MaybeVersion = None, registry: Where = WHERE, json: AsJson = False) -> None:
-    """Show one version: its card, lineage, files, signature and approvals."""
+    """Show one version: its card, lineage, files, signature and approvals.
+
+    flyball registry show fraud@3
+    """
     with opened(registry) as found:
         shown = found.show(ref_of(name, version))
         environments = found.status(shown.name).environments

@@ -27,6 +27,8 @@ def status(
 
     A line shows each difference between what is placed and what a server serves. A server that has not reported for a
     minute is shown as silent, after five as gone.
+
+        flyball status fraud
     """
     with opened(registry) as found:
         shown = found.status(name)

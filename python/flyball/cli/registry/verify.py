@@ -31,6 +31,8 @@ def verify(
 
     Exit code 4 if anything is wrong; reports all findings. Anyone with write access to the database could have cut off
     its end, or rewritten it: only a head stored elsewhere, by you or in a journal, reveals that.
+
+        flyball registry verify
     """
     with opened(registry) as found:
         shown = found.verify(quick=quick)
@@ -69,7 +71,10 @@ def _missing_heads(registry: Acting, stored: list[str], journal: Path | None) ->
 
 
 def rebuild(registry: Home = WHERE, json: AsJson = False) -> None:
-    """Rebuild the tables from the events. Nothing is lost: the tables hold only derived data."""
+    """Rebuild the tables from the events. Nothing is lost: the tables hold only derived data.
+
+    flyball registry rebuild
+    """
     with home(registry) as found:
         events = found.rebuild()
     if printed_as_json({"events": events}, json):

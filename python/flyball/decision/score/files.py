@@ -75,11 +75,17 @@ class RowsOut(Protocol):
         """Finish the file."""
 
 
-def open_out(path: Path, rows: RowsIn, added: dict[str, str]) -> RowsOut:
-    """Open a file in the format of its suffix; `added` maps result columns to "text" or "number"."""
+def out_suffix(path: Path) -> str:
+    """The suffix, which is the format; raises for an unknown one."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise RefusedError(f"{path} has an unknown suffix", next_step=f"use one of {', '.join(SUFFIXES)}")
+    return suffix
+
+
+def open_out(path: Path, rows: RowsIn, added: dict[str, str]) -> RowsOut:
+    """Open a file in the format of its suffix; `added` maps result columns to "text" or "number"."""
+    suffix = out_suffix(path)
     try:
         if suffix == ".parquet":
             return _ParquetOut(path, rows, added)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from flyball.decision.bulk_calls import bulk_server, in_order, retry_when_busy
 from flyball.decision.compile.columns import kinds
-from flyball.decision.score.files import Chunk, RowsIn, field_value, open_out
+from flyball.decision.score.files import Chunk, RowsIn, field_value, open_out, out_suffix
 from flyball.errors import RefusedError
+from flyball.rows.columns import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,6 +55,7 @@ def score_file(
         raise RefusedError(
             f"--out: {target} is the input file", next_step="give another file:  --out scored" + source.suffix
         )
+    out_suffix(target)
     compiled = decision.check().compiled
     rows = RowsIn(source)
     wanted = _wanted(decision, rows, source)
@@ -120,7 +122,7 @@ def _wanted(decision: Decision, rows: RowsIn, source: Path) -> dict[str, str]:
     if absent:
         features = [name for name in absent if name in spec.features]
         raise RefusedError(
-            f"{source} has no column {', '.join(map(repr, absent))}",
+            f"{source} has no column {', '.join(map(repr, absent))}; it has {named(rows.columns)}",
             next_step=f"rows need their features: add {', '.join(features)} as of each row's time"
             if features
             else "name the columns after the input's fields",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import shlex
 from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
@@ -74,8 +75,9 @@ class Origin:
 def refusal(origin: Origin, faults: Sequence[LineFault]) -> DecisionRefusedError:
     """The error with all faults, in line order."""
     ordered = sorted(faults, key=lambda fault: (_line(fault.at), fault.path))
+    step = _PAGE if origin.path is None else f"check it again:  flyball check {shlex.quote(str(origin.path))}"
     count = f"{len(faults)} fault{'s' * (len(faults) != 1)}"
-    return DecisionRefusedError(f"{origin} has {count}", faults=list(ordered), next_step=_PAGE)
+    return DecisionRefusedError(f"{origin} has {count}", faults=list(ordered), next_step=step)
 
 
 def fault_at(origin: Origin, place: Place, found: object, allowed: str, text: str | None = None) -> LineFault:

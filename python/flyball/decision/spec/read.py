@@ -51,6 +51,11 @@ def validated(value: Any, origin: Origin) -> Spec:
     return spec
 
 
+def _spec_in(folder: Path) -> str:
+    specs = sorted(folder.glob("*.yaml"))
+    return f"give the file:  {specs[0]}" if len(specs) == 1 else "give the decision's YAML file"
+
+
 def _text(path: Path) -> str:
     try:
         with path.open("rb") as file:
@@ -59,6 +64,8 @@ def _text(path: Path) -> str:
             raise DecisionRefusedError(f"{path} is larger than 1 MiB")
         # JSON may be indented with tabs, YAML may not; JSON strings cannot contain a tab.
         return raw.decode().replace("\t", " ") if path.suffix == ".json" else raw.decode()
+    except IsADirectoryError as error:
+        raise DecisionRefusedError(f"{path} is a directory, not a decision in YAML", next_step=_spec_in(path)) from error
     except OSError as error:
         raise DecisionRefusedError(
             f"cannot read {path}: {no_such_file(path) if isinstance(error, FileNotFoundError) else plain_cause(error)}",

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import secrets
+import shlex
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,11 @@ def read_callers(path: Path) -> CallersFile:
     """Read the file; reports all faults at once."""
     try:
         return _checked(path.read_bytes(), path)
+    except FileNotFoundError as error:
+        raise ConfigRefusedError(
+            f"cannot read the callers' file {path}: no such file",
+            next_step=f"make it:  flyball caller add NAME --may infer --callers {shlex.quote(str(path))}",
+        ) from error
     except OSError as error:
         raise ConfigRefusedError(f"cannot read the callers' file {path}: {error.strerror}") from error
 

@@ -5,11 +5,12 @@ The native side computes digests and follows references to external data.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flyball.documents.names import NAME_WORDS, is_name
+from flyball.documents.names import NAME_WORDS, is_name, near_name
 from flyball.documents.snapshot.check import parse
 from flyball.documents.snapshot.models import FORMAT, Terms
 from flyball.documents.snapshot.store import Bundle, canonical, digest_of
@@ -59,12 +60,12 @@ class ModelSource:
         name, equals, path = text.partition("=")
         if equals and not path and not Path(text).exists():
             raise UsageError(f"{text!r} has no path after the '='", next_step=f"write  {name or 'NAME'}=PATH")
-        if not equals or Path(text).exists() or not is_name(name):
+        if not equals or Path(text).exists() or not (is_name(name) or Path(path).exists()):
             name, path = Path(text).stem, text
         if not is_name(name):
             raise UsageError(
                 f"{name!r} cannot be a model's name: {NAME_WORDS}",
-                next_step=f"give it one:  NAME={path}",
+                next_step=f"give it one:  {near_name(name)}={shlex.quote(path)}",
             )
         return cls(name, Path(path))
 

@@ -32,6 +32,7 @@ def original(model: Any, table: Table, *, name: str, element: int | None = None)
     held = chosen(table, columns)
     fields = field_names(columns)
     categories = _categories(booster, columns)
+    _refuse_lost_categories(categories, held)
     coding = coded(fields, held, categories, unknown=None)
     binary = str(learner["objective"]["name"]).startswith("binary")
     element = score_element(2 if binary else int(learner["learner_model_param"]["num_class"]), element)
@@ -110,7 +111,38 @@ def _categories(booster: Any, columns: list[str]) -> dict[str, list[Any]]:
     if "c" not in (booster.feature_types or []) or not hasattr(booster, "get_categories"):  # stored since 3.1
         return {}
     held = booster.get_categories(export_to_arrow=True).to_arrow()
-    return {column: values.to_pylist() for column, (_, values) in zip(columns, held, strict=True) if values is not None}
+    return {column: _values(values) for column, (_, values) in zip(columns, held, strict=True) if values is not None}
+
+
+def _values(stored: Any) -> list[Any]:
+    try:
+        return list(stored.to_pylist())
+    except UnicodeDecodeError:
+        return [bytes(value).decode(errors="replace") for value in stored.cast("binary").to_pylist()]
+
+
+def _refuse_lost_categories(categories: dict[str, list[Any]], table: Table) -> None:
+    """Raise if XGBoost damaged text that is not ASCII, as it does up to 3.2 with categories of pandas.
+
+    It cuts their UTF-8 bytes by lengths in characters (github.com/dmlc/xgboost/pull/12371), in the model and in each
+    prediction: the model's own answers cannot be trusted, and the lost bytes cannot be restored.
+    """
+    for column, known in categories.items():
+        if table.holds[column] != "string":
+            continue
+        given = {text for text in table.columns[column] if text is not None}
+        strange = [text for text in known if isinstance(text, str) and text not in given]
+        lost = sorted(text for text in given.difference(known) if not text.isascii())
+        if strange and lost and not all(text.isascii() for text in known):
+            raise ModelRefusedError(
+                f"XGBoost has damaged the categories of {column!r}, which are not ASCII: the data has {_some(lost)},"
+                f" the model {_some(strange)}",
+                next_step="train with ASCII names or whole numbers as categories, or with an XGBoost newer than 3.2",
+            )
+
+
+def _some(texts: list[str]) -> str:
+    return ", ".join(map(repr, texts[:3])) + ", …" * (len(texts) > 3)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from flyball.decision.spec.paths import with_paths
 from flyball.decision.spec.read import read_spec
 from flyball.decision.spec.write import yaml_of
 from flyball.documents.faults import faults_of
-from flyball.documents.names import NAME_WORDS, is_name
+from flyball.documents.names import NAME_WORDS, is_name, near_name
 from flyball.documents.snapshot.store import digest_of
 from flyball.errors import ArtifactRefusedError, InvalidInputError, RegistryRefusedError, UsageError
 from flyball.models.equivalence.certificate import CERTIFICATE, read_certificate
@@ -82,7 +82,8 @@ def pack(contents: Contents, target: Path, resolve: Resolve | None = None, *, cr
     """Fill an empty folder. `resolve` finds NAME@VERSION for models from the registry."""
     if not is_name(contents.name):
         raise UsageError(
-            f"{contents.name!r} cannot be a name: {NAME_WORDS}", next_step="flyball register NAME MODEL.onnx   such as fraud"
+            f"{contents.name!r} cannot be a name: {NAME_WORDS}",
+            next_step=f"flyball register {near_name(contents.name)} MODEL.onnx",
         )
     if (contents.folder is not None) == (contents.model is not None or contents.decision is not None):
         raise UsageError(
