@@ -33,6 +33,8 @@ mod ring;
 mod segment_scan;
 mod settings;
 mod shared;
+mod sleep;
+mod sync;
 mod tickets;
 mod verify;
 mod writer;

@@ -2,9 +2,8 @@
 //!
 //! Knows the age of the oldest record and the total size, not their content.
 
-use crossbeam_queue::ArrayQueue;
+use crate::sync::{ArrayQueue, AtomicU64, AtomicUsize, Ordering};
 use flyball_core::JournalRecord;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 pub(crate) const RING_RECORDS: usize = 8192;
 pub(crate) const RING_BYTES_MAX: usize = 32 << 20;

@@ -1,27 +1,23 @@
 //! State shared by lanes, other threads and the writer.
 //!
-//! It has the rings, tickets, availability, and the writer's sleep. Lanes use atomics only; the inbox of
+//! It has the rings, tickets, availability, and what wakes the writer. Lanes use atomics only; the inbox of
 //! other threads has a lock that lanes never take.
 
 use crate::counts::{Counters, JournalCounts};
 use crate::ring::Ring;
 use crate::settings::JournalSettings;
+use crate::sleep::WriterSleep;
 use crate::tickets::Tickets;
 use crate::writer::SealCallback;
 use flyball_core::{JournalRecord, RecordKind, Served, Unavailable, WallClock, nanos};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Mutex, OnceLock, PoisonError};
-use std::thread::{self, Thread};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// For threads other than lanes; each waits for its own request.
 const INBOX_MAX: usize = 1024;
-const AWAKE: u8 = 0;
-/// Wakes up within milliseconds on its own.
-const NAPS: u8 = 1;
-const SLEEPS: u8 = 2;
 
 #[derive(Default)]
 pub(crate) struct Lane {
@@ -52,10 +48,7 @@ pub(crate) struct Shared {
     pub(crate) ended: AtomicBool,
     inbox: Mutex<VecDeque<WriterRequest>>,
     inbox_length: AtomicUsize,
-    writer: OnceLock<Thread>,
-    sleep: AtomicU8,
-    /// A caller waits for a record in a ring.
-    urgent: AtomicBool,
+    pub(crate) writer: WriterSleep,
     missed: [AtomicU64; Unavailable::ALL.len()],
     missed_others: [AtomicU64; RecordKind::ALL.len()],
     missed_first: AtomicI64,
@@ -85,9 +78,7 @@ impl Shared {
             ended: AtomicBool::new(false),
             inbox: Mutex::default(),
             inbox_length: AtomicUsize::new(0),
-            writer: OnceLock::new(),
-            sleep: AtomicU8::new(AWAKE),
-            urgent: AtomicBool::new(false),
+            writer: WriterSleep::default(),
             missed: Default::default(),
             missed_others: Default::default(),
             missed_first: AtomicI64::new(0),
@@ -263,51 +254,15 @@ impl Shared {
     }
 }
 
-/// The writer's sleep. Data stored before `wake` is seen before the writer sleeps, or wakes it.
 impl Shared {
-    /// `urgent` wakes it at once, not only from a deep sleep.
+    /// `urgent` wakes the writer at once, not only from a deep sleep.
     pub(crate) fn wake(&self, urgent: bool) {
-        if urgent {
-            self.urgent.store(true, Ordering::Relaxed);
-        }
-        fence(Ordering::SeqCst);
-        let sleep = self.sleep.load(Ordering::Relaxed);
-        if (sleep == SLEEPS || (urgent && sleep == NAPS))
-            && self.sleep.swap(AWAKE, Ordering::Relaxed) != AWAKE
-            && let Some(writer) = self.writer.get()
-        {
-            writer.unpark();
-        }
+        self.writer.wake(urgent);
     }
 
-    /// Declares this thread the writer.
-    pub(crate) fn write_here(&self) {
-        let _ = self.writer.set(thread::current());
-    }
-
-    /// The following round handles everything that is urgent now.
-    pub(crate) fn begin_round(&self) {
-        self.urgent.store(false, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-    }
-
-    pub(crate) fn nap(&self, at_most: Duration) {
-        self.rest(NAPS, at_most, || false);
-    }
-
-    /// Sleeps until a wake-up.
+    /// The writer sleeps until a wake-up, unless there is something to record.
     pub(crate) fn sleep(&self, at_most: Duration) {
-        let something = || self.lanes.iter().any(|lane| lane.ring.len() > 0) || self.any_missed();
-        self.rest(SLEEPS, at_most, something);
-    }
-
-    fn rest(&self, how: u8, at_most: Duration, something: impl FnOnce() -> bool) {
-        self.sleep.store(how, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        if !self.urgent.load(Ordering::Relaxed) && !something() {
-            thread::park_timeout(at_most);
-        }
-        self.sleep.store(AWAKE, Ordering::Relaxed);
+        self.writer.sleep(at_most, || self.lanes.iter().any(|lane| lane.ring.len() > 0) || self.any_missed());
     }
 }
 

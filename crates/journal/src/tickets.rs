@@ -4,12 +4,10 @@
 //! a commit costs a lane one cross-thread wake-up. Knows numbers and wakers, not records or files.
 
 use crate::ring::RING_RECORDS;
-use crossbeam_queue::ArrayQueue;
+use crate::sync::{ArrayQueue, AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, PoisonError, fence};
 use flyball_core::Unavailable;
 use std::collections::VecDeque;
 use std::iter;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 /// Two for each waiting record: a future can return with another waker.
@@ -53,7 +51,7 @@ impl Default for Tickets {
             waiting: ArrayQueue::new(WAITING_MAX),
             last_lost: AtomicU64::new(0),
             any_orphans: AtomicBool::new(false),
-            losses: Mutex::default(),
+            losses: Mutex::new(Losses::default()),
         }
     }
 }

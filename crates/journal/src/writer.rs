@@ -154,11 +154,11 @@ impl Writer {
     }
 
     pub(crate) fn run(mut self) {
-        self.shared.write_here();
+        self.shared.writer.write_here();
         self.prepare_keys();
         let mut naps = 0;
         loop {
-            self.shared.begin_round();
+            self.shared.writer.begin_round();
             let closing = self.shared.closing.load(Ordering::Acquire);
             let taken = self.take_rings() + self.take_requests();
             self.write_or_commit();
@@ -173,7 +173,7 @@ impl Writer {
             let unseen = |lane: &&Lane| lane.tickets.unseen();
             let any_unseen = self.shared.lanes.iter().any(|lane| unseen(&lane));
             if naps < NAPS_MAX || !self.group.is_empty() || any_unseen {
-                self.shared.nap(NAP);
+                self.shared.writer.nap(NAP);
             } else {
                 self.shared.sleep(SLEEP_MAX);
             }
