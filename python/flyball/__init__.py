@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from flyball.client import AsyncClient, Client, Decided, DecidedRow, DecidedRows, ModelMetadata
     from flyball.decision.decision import Decision
     from flyball.decision.fit.sklearn_steps import from_sklearn
+    from flyball.decision.serve import serve
     from flyball.decision.spec.faults import DecisionRefusedError
     from flyball.decision.spec.spec import SLO
     from flyball.decision.training.training_rows import training_rows
@@ -71,6 +72,7 @@ __all__ = [
     "__version__",
     "convert",
     "from_sklearn",
+    "serve",
     "training_rows",
 ]
 # Where the names live that are not errors.
@@ -80,6 +82,7 @@ _HOMES = {
     "DecisionRefusedError": "flyball.decision.spec.faults",
     "SLO": "flyball.decision.spec.spec",
     "from_sklearn": "flyball.decision.fit.sklearn_steps",
+    "serve": "flyball.decision.serve",
     "training_rows": "flyball.decision.training.training_rows",
 }
 

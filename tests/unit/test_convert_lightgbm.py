@@ -116,7 +116,8 @@ def test_a_shifted_threshold_is_caught_and_the_rows_that_it_moved_are_shown(
     with pytest.raises(ModelRefusedError, match=r"differs from the original: \d+ of .* rows") as refused:
         convert(booster, data=trained_models.payments(), out=tmp_path / "out", target="fraud")
     assert refused.value.code == "not_equal"
-    assert '{"amount": ' in refused.value.message
+    assert "the worst has 0." in refused.value.message
+    assert "out.failed/conversion.json" in str(refused.value.next_step)
     assert not (tmp_path / "out").exists()
     told = json.loads((tmp_path / "out.failed" / "conversion.json").read_text())
     assert told["comparison"]["worst"][0]["row"]

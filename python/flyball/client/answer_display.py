@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
+
+from flyball.rows.html_table import html_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,7 @@ def row_text(row: DecidedRow) -> str:
 
 def decided_html(decided: Decided) -> str:
     """A table of one row."""
-    return _table(_HEAD, [_cells(decided)])
+    return html_table(_HEAD, [_cells(decided)])
 
 
 def rows_html(rows: Sequence[DecidedRow]) -> str:
@@ -45,18 +46,10 @@ def rows_html(rows: Sequence[DecidedRow]) -> str:
         for row in rows[:ROWS_SHOWN_MAX]
     ]
     more = f"<p>{len(rows) - ROWS_SHOWN_MAX} more rows</p>" if len(rows) > ROWS_SHOWN_MAX else ""
-    return _table(("row", *_HEAD), lines) + more
+    return html_table(("row", *_HEAD), lines) + more
 
 
 def _cells(decided: Decided) -> tuple[str, ...]:
     score = "" if decided.score is None else f"{decided.score:.4g}"
     reasons = [f"{reason.code} {reason.text}" if reason.text else reason.code for reason in decided.reasons]
     return decided.outcome, score, "; ".join(reasons)
-
-
-def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    def row(tag: str, cells: Sequence[str]) -> str:
-        return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
-
-    body = "".join(row("td", line) for line in lines)
-    return f"<table><thead>{row('th', head)}</thead><tbody>{body}</tbody></table>"

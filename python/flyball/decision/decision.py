@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from flyball.decision.display import spec_text
 from flyball.decision.spec.faults import Origin
 from flyball.decision.spec.read import read_spec, read_text, validated
 
@@ -141,7 +142,10 @@ class Decision:
         return hash(self.to_yaml())
 
     def __repr__(self) -> str:
-        return f"<Decision {self.name}>"
+        return f"<Decision {spec_text(self.spec)}>"
+
+    def _repr_html_(self) -> str:
+        return self.spec._repr_html_()
 
 
 def _unwrapped(parts: dict[str, Any]) -> dict[str, Any]:

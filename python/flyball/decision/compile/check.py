@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flyball.decision.compile.document import Compiled, compile_spec
+from flyball.decision.display import checked_html, checked_text
 from flyball.decision.spec.faults import DecisionRefusedError, Origin, meaning_faults, refusal
 from flyball.native import decisions, model_documents, models, server_documents
 
@@ -25,6 +26,12 @@ class Checked:
 
     compiled: Compiled
     stages: list[server_documents.PlannedStage]
+
+    def __repr__(self) -> str:
+        return f"<Checked {checked_text(self.compiled.name, self.stages)}>"
+
+    def _repr_html_(self) -> str:
+        return checked_html(self.stages)
 
 
 def check(spec: Spec, base: Path, origin: Origin) -> Checked:

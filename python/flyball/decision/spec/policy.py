@@ -84,6 +84,11 @@ class Band(Part):
             raise not_allowed(BAND_ALLOWED)
         return self
 
+    def text(self) -> str:
+        """The range as an author writes it."""
+        low, high = (None if end is None else _score(end) for end in (self.at_least, self.below))
+        return f"< {high}" if low is None else f">= {low}" if high is None else f"{low}..{high}"
+
 
 def _apart(value: Any, handler: ValidatorFunctionWrapHandler) -> dict[str, Band]:
     """Refuse bands that overlap, as they are written: the data plane would only name the scores."""
@@ -91,7 +96,7 @@ def _apart(value: Any, handler: ValidatorFunctionWrapHandler) -> dict[str, Band]
     ends = {name: _ends(band, [one for one in bands.values() if one is not band]) for name, band in bands.items()}
     for (one, (low, high)), (other, (from_, to)) in combinations(ends.items(), 2):
         if max(low, from_) < min(high, to) and (low, high) != (from_, to):
-            raise says(f"'{one}' ({_written(bands[one])}) overlaps '{other}' ({_written(bands[other])})")
+            raise says(f"'{one}' ({bands[one].text()}) overlaps '{other}' ({bands[other].text()})")
     return bands
 
 
@@ -103,11 +108,6 @@ def _ends(band: Band, others: Sequence[Band]) -> tuple[float, float]:
     if high is None:
         high = min((one.at_least for one in others if one.at_least is not None and one.at_least > low), default=inf)
     return low, high
-
-
-def _written(band: Band) -> str:
-    low, high = (None if end is None else _score(end) for end in (band.at_least, band.below))
-    return f"< {high}" if low is None else f">= {low}" if high is None else f"{low}..{high}"
 
 
 def _score(end: float) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field as Attr
 from pydantic import model_validator
 
+from flyball.decision.display import spec_html, spec_text
 from flyball.decision.spec.fields import Feature, Field, Source
 from flyball.decision.spec.models import Idempotency, Model, Remedies, Route, Variant
 from flyball.decision.spec.parts import Key, Name, Part, Path, Text, optional
@@ -81,6 +82,12 @@ class Spec(Part):
         "callers may also send tensors to its models by /v2; such calls are recorded, a server without a journal refuses it"
     )
     record: Record | None = optional("an object: how its records are stored; with it, a server without a journal refuses it")
+
+    def __repr__(self) -> str:
+        return f"<Spec {spec_text(self)}>"
+
+    def _repr_html_(self) -> str:
+        return spec_html(self)
 
     @model_validator(mode="after")
     def _model_or_models(self) -> Spec:

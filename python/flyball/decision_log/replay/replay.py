@@ -18,6 +18,7 @@ from flyball.decision_log.replay.compare import KEPT, TOLERANCE, Class, Compared
 from flyball.decision_log.replay.deployments import NotReplayableError
 from flyball.decision_log.replay.rows import NotReplayable, is_declared, not_replayable, replay_row
 from flyball.native.journal import runtime_fingerprint
+from flyball.rows.html_table import html_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -69,6 +70,13 @@ class Replay:
     examples: list[Replayed] = field(default_factory=list)
     unbatched: dict[str, str] = field(default_factory=dict)
     """Models with batching off, and why."""
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{count:,} {cls.value}" for cls, count in self.counts.most_common())
+        return f"<Replay {self.rows:,} decisions: {counts or 'none'}>"
+
+    def _repr_html_(self) -> str:
+        return html_table(("replayed", "decisions"), [(cls.value, f"{self.counts[cls]:,}") for cls in Class])
 
     @property
     def rows(self) -> int:

@@ -6,6 +6,7 @@ the server. Must not know how the document reaches the server.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -279,6 +280,13 @@ def read_server_config(path: Path) -> ServerConfig:
         raise ConfigRefusedError(f"cannot read the configuration {path}: {error.strerror}") from error
     refuse_faults("server", data, f"the configuration {path}", "see docs/reference/server-config.md for every key")
     return ServerConfig.model_validate_json(data)
+
+
+def server_config(**settings: object) -> ServerConfig:
+    """A configuration made in Python; keys that are not given have their defaults. Reports all faults at once."""
+    document = json.dumps(settings, default=str).encode()
+    refuse_faults("server", document, "the server's configuration", "see docs/reference/server-config.md for every key")
+    return ServerConfig.model_validate_json(document)
 
 
 def refuse_faults(kind: Literal["server", "callers"], data: bytes, what: str, next_step: str) -> None:

@@ -17,6 +17,7 @@ from flyball.client import Client, DecidedRow
 from flyball.decision.bulk_calls import bulk_server, in_order, retry_when_busy
 from flyball.errors import ServerFaultError
 from flyball.models.equivalence.comparison import Comparison, allowed, compare
+from flyball.rows.html_table import html_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +55,24 @@ class ComparisonResult:
     rounded: Rounded
     worst: list[dict[str, Any]]
     """Rows beyond the bound as callers send them, with both answers or the fault."""
+
+    def __repr__(self) -> str:
+        return f"<ComparisonResult {self.text()}>"
+
+    def _repr_html_(self) -> str:
+        head = ("rows", "compared", "beyond the bound", "largest difference", "mean difference")
+        kinds = {**self.comparison.by_kind, "all": self.comparison.all}
+        lines = [
+            (kind, f"{one.rows:,}", f"{one.beyond:,}", f"{one.max_abs:.2g}", f"{one.mean_abs:.2g}")
+            for kind, one in kinds.items()
+        ]
+        return html_table(head, lines)
+
+    def text(self) -> str:
+        """One line: how many rows, and how far they are off."""
+        found = self.comparison.all
+        verdict = f"{found.rows:,} rows equal" if self.equal else f"{found.beyond:,} of {found.rows:,} rows differ"
+        return f"{verdict}, off by at most {found.max_abs:.2g}, allowed {self.comparison.allowed}"
 
     @property
     def equal(self) -> bool:

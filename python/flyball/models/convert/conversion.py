@@ -6,7 +6,8 @@ Must not know the command line.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 from flyball.decision.compile.score_path import way_digest
 from flyball.decision.compile.score_thresholds import score_thresholds
 from flyball.decision.decision import Decision
-from flyball.documents.names import NAME_WORDS, is_name
+from flyball.documents.names import NAME_WORDS, is_name, near_name
 from flyball.documents.snapshot.store import digest_of
 from flyball.errors import ModelRefusedError, UsageError
 from flyball.models.convert.compare import ComparisonResult, Rounded, evaluate, request_rows, served
@@ -30,6 +31,8 @@ from flyball.native.model_runs import Model
 
 FORMAT = "flyball.conversion/1"
 _SAMPLES = 5
+_ROUNDING_MAX = 1e-3
+"""Larger differences are not those of float32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,12 @@ class Converted:
     folder: Path
     result: ComparisonResult
     document: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"<Converted {self.folder}: {self.result.text()}>"
+
+    def _repr_html_(self) -> str:
+        return self.result._repr_html_()
 
     @property
     def decision_file(self) -> Path:
@@ -78,7 +87,9 @@ def convert(
     from_disk = isinstance(model, str | Path)
     name = name or _name(Path(model) if from_disk and ":" not in str(model) else folder)
     if not is_name(name):
-        raise UsageError(f"{name!r} is not a valid decision name", next_step=f"allowed: {NAME_WORDS}:  --name fraud")
+        raise UsageError(
+            f"{name!r} is not a valid decision name: {NAME_WORDS}", next_step=f"give one:  --name {near_name(name)}"
+        )
     say = progress or (lambda _: None)
     request = Request(data, name, target, score, rows, trust_pickle)
     with output.whole_folder(force=force) as making:
@@ -195,16 +206,22 @@ def _score_path_digest(folder: Path) -> str | None:
 
 def _differs(result: ComparisonResult, kept: Path) -> ModelRefusedError:
     figures = result.comparison.all
-    shown = ((worst, json.dumps(worst["row"], ensure_ascii=False)) for worst in result.worst[:5])
-    lines = "".join(f"\n    {worst['kind']}: {_outcome(worst)} for {row}" for worst, row in shown)
+    worst = f"; the worst has {_outcome(result.worst[0])}" if result.worst else ""
     close = figures.beyond == result.rounded.rows
     why = ", because values are closer to thresholds than float32 can resolve" if close else ""
     return ModelRefusedError(
         f"the converted model differs from the original: {figures.beyond:,} of {figures.rows:,} rows are off by"
-        f" more than {result.comparison.allowed}{why}{lines}",
+        f" more than {result.comparison.allowed}{why}{worst}",
         code="not_equal",
-        next_step=f"the folder is kept as {kept}; its {DOCUMENT} lists the worst rows",
+        next_step=f"see the rows in {kept / DOCUMENT}{_bound_step(figures.max_abs, result.worst)}",
     )
+
+
+def _bound_step(most: float, worst: Sequence[dict[str, Any]]) -> str:
+    """Advice for differences that rounding explains: ONNX computes in float32, most trainers in float64."""
+    if any("fault" in row for row in worst) or not 0.0 < most <= _ROUNDING_MAX:
+        return ""
+    return f"; ONNX computes in float32, so allow a little:  --bound {10.0 ** math.ceil(math.log10(most)):.0e}"
 
 
 def _outcome(worst: dict[str, Any]) -> str:
