@@ -11,6 +11,7 @@ BIN := .venv/bin
 VERSITYGW := github.com/versity/versitygw/cmd/versitygw@v1.8.0
 H2SPEC := github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
 MODEL_SIGNING := model-signing==1.1.1 pyopenssl  # which it imports and does not ask for
+TORCH := torch==2.15.0 onnxscript
 MLFLOW := mlflow==3.17.2 onnx==1.23.2 onnxruntime==1.31.1
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 # release is quick to build; dist is what ships and what the claims measure; `make test` builds its own (see Cargo.toml).
@@ -48,7 +49,7 @@ PARTS := FLYBALL_VERSITYGW="$(CURDIR)/.parts/versitygw" FLYBALL_H2SPEC="$(CURDIR
 FULL_PARTS := .parts/versitygw .parts/h2spec .parts/mlflow/ready .parts/model-signing/ready
 COMMIT = $(if $(filter dist,$(PROFILE)),$(wildcard .git/logs/HEAD))
 
-.PHONY: help build check demo test test-full test-torch lint lint-rust lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-compat claim-ease claim-hardening wheel busy crash claims-page bench-peers compare-builds conformance fuzz release shipped stubs suite tools-present
+.PHONY: help build check demo test test-full test-torch test-shipped loom deny nightly lint lint-rust lint-fuzz lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-compat claim-ease claim-hardening wheel busy crash claims-page bench-peers compare-builds conformance fuzz release shipped stubs suite tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -73,12 +74,22 @@ test-full: $(FULL_PARTS) ## test with many more generated cases, real servers an
 	@PROPTEST_CASES=4096 FLYBALL_TESTS=full $(PARTS) FLYBALL_MLFLOW_PYTHON="$(CURDIR)/.parts/mlflow/bin/python" \
 	    $(MAKE) PROFILE=tested PYTEST_TIMEOUT="--timeout 300" suite
 
-test-torch: $(BUILT) ## convert modules of PyTorch, where it is installed:  .venv/bin/pip install torch onnxscript
-	@if $(BIN)/python -c 'import onnxscript, torch' 2>/dev/null; then \
-	    FLYBALL_TORCH=1 $(BIN)/pytest -q tests/of_torch --timeout 300; \
-	else \
-	    echo "test-torch: skipped, torch is not installed here; it brings gigabytes:  .venv/bin/pip install torch onnxscript"; \
-	fi
+test-torch: $(BUILT) .parts/torch/ready ## test conversions from PyTorch, in an environment of their own (downloads gigabytes)
+	@FLYBALL_TORCH=1 .parts/torch/bin/python -m pytest -q tests/of_torch --timeout 300
+
+test-shipped: shipped ## test end to end what ships; its time cannot be moved, so tests that hold a clock are left out
+	@FLYBALL_WITHOUT="virtual-time,$(FLYBALL_WITHOUT)" $(PARTS) $(BIN)/pytest -q $(ALONE)
+	@FLYBALL_WITHOUT="virtual-time,$(FLYBALL_WITHOUT)" $(PARTS) $(BIN)/pytest -q $(PARALLEL) $(ALONE:%=--ignore %) \
+	    tests/e2e tests/clients tests/contract
+
+loom: tools-present ## run the journal's lock-free parts in every order of their threads (seconds)
+	@cargo test --quiet --locked --manifest-path loom/Cargo.toml
+
+deny: ## check licences, sources and advisories of all crates; downloads the advisories
+	@cargo deny --log-level error check
+
+nightly: .venv/synced ## run what takes too long for every change, and go on where it stopped (MINUTES=60; ONLY="loom fuzz-signing"; STRICT=1)
+	@$(BIN)/python tools/nightly.py $(if $(MINUTES),--minutes $(MINUTES)) $(if $(ONLY),--only $(ONLY)) $(if $(STRICT),--strict)
 
 suite: lint
 	@echo "test: Rust, unit and property tests"
@@ -90,7 +101,7 @@ suite: lint
 
 # Python's checks come first: they take seconds, and nothing is worth compiling before they pass.
 lint: lint-python build ## formatters, linters, type checks, dependency rules, house style
-	@$(MAKE) --jobs 2 --output-sync=target lint-rust stubs
+	@$(MAKE) --jobs 2 --output-sync=target lint-rust stubs lint-fuzz
 
 check: lint-python ## run before each commit: the same checks, and the unit tests of changed modules (SINCE=HEAD)
 	@$(MAKE) PROFILE=tested build lint-rust stubs
@@ -106,6 +117,11 @@ lint-rust:
 	else \
 	    echo "lint: cargo-deny is not installed, licences were not checked; get it: cargo install --locked cargo-deny"; \
 	fi
+
+# Its C++ is not needed to see that the targets compile.
+lint-fuzz:
+	@echo "lint: fuzz targets"
+	@CUSTOM_LIBFUZZER_PATH=/nowhere/libFuzzer.a cargo check --quiet --locked --manifest-path fuzz/Cargo.toml
 
 lint-python: .venv/synced
 	@echo "lint: tidy"
@@ -162,7 +178,7 @@ claim-convert: shipped ## prove the claims about converting and optimising model
 	@$(BIN)/python -m bench.claims.convert $(CLAIM_OPTIONS)
 
 claim-compat: shipped ## run Triton's own suites against flyball (about 25 minutes; TRITON_QA_DIR=…/server/qa TRITON_CLIENT_DIR=…/client; ONLY="infer http" for some)
-	@TRITON_QA_DIR="$(TRITON_QA_DIR)" TRITON_CLIENT_DIR="$(TRITON_CLIENT_DIR)" $(BIN)/python -m conformance.originals $(if $(ONLY),--only $(ONLY))
+	@TRITON_QA_DIR="$(TRITON_QA_DIR)" TRITON_CLIENT_DIR="$(TRITON_CLIENT_DIR)" $(BIN)/python -m $(if $(ONLY),conformance.originals --only $(ONLY),bench.claims.compat $(CLAIM_OPTIONS))
 
 claim-ease: shipped wheel ## prove the claims about a new user's first hour on this machine (about 10 minutes; ONLY="readme" for some)
 	@$(BIN)/python -m bench.claims.ease $(CLAIM_OPTIONS)
@@ -236,6 +252,16 @@ tools-present:
 	@echo "parts: MLflow"
 	@$(BIN)/uv venv -q --clear --python $(BIN)/python .parts/mlflow
 	@VIRTUAL_ENV=.parts/mlflow $(BIN)/uv pip install -q $(MLFLOW)
+	@touch $@
+
+# With the processor's build of PyTorch where its index can be reached, and with PyPI's, which is the same on a processor.
+TORCH_INDEX := https://download.pytorch.org/whl/cpu
+.parts/torch/ready: requirements/dev.lock | .venv/bin/uv
+	@echo "parts: PyTorch"
+	@$(BIN)/uv venv -q --clear --python $(BIN)/python .parts/torch
+	@VIRTUAL_ENV=.parts/torch $(BIN)/uv pip install -q -r requirements/dev.lock
+	@VIRTUAL_ENV=.parts/torch $(BIN)/uv pip install -q -c requirements/dev.lock --index $(TORCH_INDEX) $(TORCH) \
+	    || VIRTUAL_ENV=.parts/torch $(BIN)/uv pip install -q -c requirements/dev.lock $(TORCH)
 	@touch $@
 
 .parts/model-signing/ready: | .venv/bin/uv

@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bench.claims.claim import Suite
 
-NAMES = ("skeleton", "bench", "tails", "protocol", "decisions", "journal", "registry", "convert", "ease", "hardening")
+NAMES = (
+    "skeleton",
+    "bench",
+    "tails",
+    "protocol",
+    "decisions",
+    "journal",
+    "registry",
+    "convert",
+    "compat",
+    "ease",
+    "hardening",
+)
 
 
 @cache

@@ -1,0 +1,1 @@
+"""`make claim-compat`: Triton's own suites against flyball, as claims. The suites are run by `conformance.originals`."""
