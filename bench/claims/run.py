@@ -74,7 +74,7 @@ class Run:
             stand.not_measured(missing.message)
             attempt.state = DONE
         except FlyballError as error:  # a server that fails takes its own topic with it, not the others'
-            attempt.state, attempt.error = FAILED, str(error)[:_ERROR_LONGEST]
+            attempt.state, attempt.error = FAILED, " ".join(str(error).split())[:_ERROR_LONGEST]
         except BaseException as error:
             attempt.state, attempt.error = STOPPED, f"{type(error).__name__}: {error}"[:_ERROR_LONGEST]
             raise

@@ -178,7 +178,7 @@ def test_the_registry_s_guide_has_every_key_of_registry_yaml() -> None:
 @pytest.mark.parametrize("page", ["ARCHITECTURE.md", "docs/glossary.md"])
 def test_every_file_that_a_map_of_the_code_names_is_there(page: str) -> None:
     """Pages name a file of a crate as `journal/src/writer.rs`, or by its last parts where the text says which crate."""
-    roots = ("crates", "python", "tests", "tools")
+    roots = ("bench/claims", "crates", "python", "tests", "tools")
     files = [f"/{path.relative_to(REPOSITORY)}" for root in roots for path in (REPOSITORY / root).rglob("*.*")]
     named = set(re.findall(r"`([\w/]+\.(?:rs|py))`", read(page)))
     assert named
