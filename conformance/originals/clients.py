@@ -98,8 +98,8 @@ def _cpp() -> tuple[Step, ...]:
         _program("image_client", f"{image} -a {grpc} {file}", label="grpc async"),
         _program("image_client", f"{image} -a --streaming {grpc} {file}", label="grpc stream"),
         _program("ensemble_image_client", "-c 1 ../images"),
-        _program("simple_http_model_control", "-v", flags=_EXPLICIT),
-        _program("simple_grpc_model_control", "-v", flags=_EXPLICIT),
+        _program("simple_http_model_control", "-v", examples.controlled, flags=_EXPLICIT),
+        _program("simple_grpc_model_control", "-v", examples.controlled_over_grpc, flags=_EXPLICIT),
     ]
     for asked, wanted in examples.CODED:
         given = f"{f' -i {asked}' if asked else ''}{f' -o {wanted}' if wanted else ''}"

@@ -47,6 +47,22 @@ def models(here: Repositories) -> None:
     _densenet(here)
 
 
+def controlled(here: Repositories) -> None:
+    """The seven models that the HTTP example of loads counts; those with sequences are only listed."""
+    models(here)
+    shutil.rmtree(here.here / "models" / "densenet_onnx")
+    for name in ("simple_sequence", "simple_dyna_sequence"):
+        here.fixture(f"../docs/examples/model_repository/{name}")
+    folder = here.fixture("../docs/examples/model_repository/simple_dyna_sequence", name="simple_string_dyna_sequence")
+    here.edit(folder / "config.pbtxt", "simple_dyna_sequence", folder.name)
+
+
+def controlled_over_grpc(here: Repositories) -> None:
+    """The eight of the gRPC example: one more, of a custom backend."""
+    controlled(here)
+    here.fixture("../src/test/models/repeat_int32")
+
+
 def _densenet(here: Repositories) -> None:
     """A model of the quickstart's shapes and configuration: 1,000 classes, the highest of which is always the same."""
     folder = here.here / "models" / "densenet_onnx"
@@ -73,8 +89,8 @@ def _densenet(here: Repositories) -> None:
     (folder / "1" / "model.onnx").write_bytes(model.SerializeToString())
 
 
-def _script(name: str, arguments: str, flags: str = _SHARED, label: str = "") -> Step:
-    return Step(f"{_SCRIPTS}/{name}.py", models, flags, arguments=arguments, label=label)
+def _script(name: str, arguments: str, label: str = "") -> Step:
+    return Step(f"{_SCRIPTS}/{name}.py", models, _SHARED, arguments=arguments, label=label)
 
 
 def examples() -> tuple[Step, ...]:
@@ -86,8 +102,8 @@ def examples() -> tuple[Step, ...]:
         _script("image_client", f"-a {image}", label="async"),
         _script("image_client", f"-i grpc -u localhost:8001 {image}", label="grpc"),
         _script("grpc_image_client", image),
-        _script("simple_http_model_control", "-v", _EXPLICIT),
-        _script("simple_grpc_model_control", "-v", _EXPLICIT),
+        Step(f"{_SCRIPTS}/simple_http_model_control.py", controlled, _EXPLICIT, arguments="-v"),
+        Step(f"{_SCRIPTS}/simple_grpc_model_control.py", controlled_over_grpc, _EXPLICIT, arguments="-v"),
     )
 
 

@@ -45,6 +45,7 @@ _DIFFERENCES: dict[str, dict[str, tuple[str, ...]]] = {
     "a load with `file:` parameters: what is served comes from files whose digests were checked": {
         "http": ("test_load_oversized_file_parameter",),
         "lifecycle": ("test_file_override",),
+        "examples": ("simple_grpc_model_control",),
     },
     (
         "32,768 loads and unloads: the server carries out one at a time, and each load verifies its files and warms its "
@@ -65,6 +66,7 @@ _ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
             "test_multiple_model_repository_control_startup_models",
             "test_model_repository_index",
         ),
+        "cpp_client": ("ensemble_image_client",),
     },
     "the generate extension: an ONNX model gives one answer to one request": {
         "http": (
@@ -89,7 +91,10 @@ _ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
             "test_json_dtype_size_expansion_exceeds_limit_error",
         ),
     },
-    "models that give several answers to a request: an ONNX model gives one": {"examples": ("simple_grpc_custom_repeat",)},
+    "models that give several answers to a request: an ONNX model gives one": {
+        "examples": ("simple_grpc_custom_repeat",),
+        "cpp_client": ("simple_grpc_custom_repeat",),
+    },
     "trace settings: OpenTelemetry's way is the collector's": {
         "http": ("test_update_trace_settings, aio", "test_get_trace_settings, aio"),
         "grpc": ("test_update_trace_settings, aio", "test_get_trace_settings, aio"),
@@ -109,6 +114,11 @@ _ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
             "simple_grpc_sequence_sync_infer_client",
             "simple_grpc_sequence_stream_infer_client",
             "simple_grpc_aio_sequence_stream_infer_client",
+        ),
+        "cpp_client": (
+            "simple_http_sequence_sync_infer_client",
+            "simple_grpc_sequence_sync_infer_client",
+            "simple_grpc_sequence_stream_infer_client",
         ),
     },
     "other backends: the case reads what only they do or report": {
