@@ -83,7 +83,7 @@ test-shipped: shipped ## test end to end what ships; its time cannot be moved, s
 	    tests/e2e tests/clients tests/contract
 
 loom: tools-present ## run the journal's lock-free parts in every order of their threads (seconds)
-	@cargo test --quiet --locked --manifest-path loom/Cargo.toml
+	@cargo test --quiet --manifest-path loom/Cargo.toml
 
 deny: ## check licences, sources and advisories of all crates; downloads the advisories
 	@cargo deny --log-level error check
@@ -121,7 +121,7 @@ lint-rust:
 # Its C++ is not needed to see that the targets compile.
 lint-fuzz:
 	@echo "lint: fuzz targets"
-	@CUSTOM_LIBFUZZER_PATH=/nowhere/libFuzzer.a cargo check --quiet --locked --manifest-path fuzz/Cargo.toml
+	@CUSTOM_LIBFUZZER_PATH=/nowhere/libFuzzer.a cargo check --quiet --manifest-path fuzz/Cargo.toml
 
 lint-python: .venv/synced
 	@echo "lint: tidy"
