@@ -46,6 +46,7 @@ _DIFFERENCES: dict[str, dict[str, tuple[str, ...]]] = {
         "http": ("test_load_oversized_file_parameter",),
         "lifecycle": ("test_file_override",),
         "examples": ("simple_grpc_model_control",),
+        "cpp_client": ("GRPC/ClientTest/0.LoadWithFileOverride", "HTTP/ClientTest/0.LoadWithFileOverride"),
     },
     (
         "32,768 loads and unloads: the server carries out one at a time, and each load verifies its files and warms its "
@@ -98,6 +99,11 @@ _ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
     "trace settings: OpenTelemetry's way is the collector's": {
         "http": ("test_update_trace_settings, aio", "test_get_trace_settings, aio"),
         "grpc": ("test_update_trace_settings, aio", "test_get_trace_settings, aio"),
+        "cpp_client": tuple(
+            f"{protocol}TraceTest.{protocol}{act}TraceSettings"
+            for protocol in ("HTTP", "GRPC")
+            for act in ("Update", "Clear")
+        ),
     },
     "a test of nginx in front of the server": {
         "http": ("test_client_call, nginx",),
