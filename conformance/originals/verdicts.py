@@ -1,11 +1,14 @@
 """Why cases of the suites do not pass: what differs on purpose, and what does not apply here.
 
-Each reason names its cases exactly, by suite; a case that passes has none. Must not know how cases run.
+Each reason names its cases exactly, by suite; a case that passes has none. What differs has a line in the guide,
+which is its reason. Must not know how cases run.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.case import FAIL, PASS, Row
@@ -14,45 +17,37 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 DIFFERS, NOT_APPLICABLE = "differs", "not applicable"
+GUIDE = Path(__file__).resolve().parents[2] / "docs/guides/from-triton.md"
 
 _DIFFERENCES: dict[str, dict[str, tuple[str, ...]]] = {
-    "both inputs are wrong; Triton reports the one that its hash map has first, flyball the first of the request": {
-        "input_validation": ("test_input_string_shape_validation",),
-    },
-    "a body above the 64 KiB of requests other than inference: 413, before it is parsed": {
-        "http": ("test_repository_index_deeply_nested_json",),
-    },
-    "a negative dimension: 400 instead of 500": {"http": ("test_negative_dimensions",)},
-    (
-        "a head with both Content-Length and Transfer-Encoding: 400, since proxies and servers may split it differently "
-        "(request smuggling)"
-    ): {"http": ("test_content_encoding_chunked_manually",)},
-    "chunks are bounded by the body's bytes, not by their number": {
+    "with two faults": {"input_validation": ("test_input_string_shape_validation",)},
+    "for the index, a load or an unload with a body above 64 KiB": {"http": ("test_repository_index_deeply_nested_json",)},
+    "with a negative dimension": {"http": ("test_negative_dimensions",)},
+    "with both `Content-Length` and `Transfer-Encoding`": {"http": ("test_content_encoding_chunked_manually",)},
+    "with a body in very many chunks": {
         "http": (
             "test_chunked_infer_rejected_over_max_chunks",
             "test_chunked_infer_over_max_chunks_reject_with_bounded_rss_growth",
         ),
     },
-    "shared memory that does not exist: INVALID_ARGUMENT, since the request is wrong, not the server": {
-        "grpc": ("test_register_system_shared_memory, aio",),
-    },
-    "a removed model or version is unknown, not unavailable": {
+    "to register shared memory that does not exist": {"grpc": ("test_register_system_shared_memory, aio",)},
+    "for a model or version that is no longer in the repository": {
         "lifecycle": ("test_dynamic_model_load_unload", "test_dynamic_version_load_unload"),
     },
-    "a model that can no longer be served keeps its last good state": {
+    "for a model that a change of the repository made unservable": {
         "lifecycle": ("test_multiple_model_repository_polling",),
     },
-    "a load with `file:` parameters: what is served comes from files whose digests were checked": {
+    "to load a model with `file:` parameters": {
         "http": ("test_load_oversized_file_parameter",),
         "lifecycle": ("test_file_override",),
         "examples": ("simple_grpc_model_control",),
         "cpp_client": ("GRPC/ClientTest/0.LoadWithFileOverride", "HTTP/ClientTest/0.LoadWithFileOverride"),
     },
-    (
-        "32,768 loads and unloads: the server carries out one at a time, and each load verifies its files and warms its "
-        "sessions, which takes longer than the case's time limit"
-    ): {"lifecycle": ("test_concurrent_same_model_load_unload_stress",)},
+    "to load and unload a model, from many clients at once": {
+        "lifecycle": ("test_concurrent_same_model_load_unload_stress",),
+    },
 }
+"""By the first cell of the guide's line, which has the reason."""
 _ELSEWHERE: dict[str, dict[str, tuple[str, ...]]] = {
     "ensembles: serve the steps separately": {
         "infer": (
@@ -164,7 +159,16 @@ def _by_case(verdict: str, reasons: Mapping[str, Mapping[str, tuple[str, ...]]])
     }
 
 
-ARGUED = _by_case(DIFFERS, _DIFFERENCES) | _by_case(NOT_APPLICABLE, _ELSEWHERE)
+def _in_the_guide(request: str) -> str:
+    """What the guide says that flyball answers to such a request."""
+    line = re.search(rf"^\| {re.escape(request)} \| [^|]+ \| ([^|]+) \|", GUIDE.read_text(), re.MULTILINE)
+    if line is None:
+        raise KeyError(f"{GUIDE.name} has no line for a request {request!r}")
+    return f"a request {request}: {line[1].strip()}"
+
+
+_differs = {_in_the_guide(request): cases for request, cases in _DIFFERENCES.items()}
+ARGUED = _by_case(DIFFERS, _differs) | _by_case(NOT_APPLICABLE, _ELSEWHERE)
 """Verdict and reason by suite and case."""
 
 
