@@ -1,7 +1,8 @@
-"""Makes card payments from a seed: 1,500 cards, three weeks, and stolen cards that are drained quickly and far away.
+"""Makes card payments from a seed: 1,500 cards, four weeks, and stolen cards that are drained quickly and far away.
 
-Writes made/payments.csv with every field, the features as they were at that moment, and whether it was fraud; and
-made/cards.csv with what is known of each card. Nothing here is about real people.
+Writes made/payments.csv, three weeks to train on: every field, the features as they were at that moment, and whether it
+was fraud. made/held_out.csv has the week after, and made/cards.csv what is known of each card. No real people are
+involved.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ HERE = Path(__file__).resolve().parent
 MADE = HERE / "made"
 SEED = 20261115
 CARDS = 1500
-DAYS = 21
+DAYS, HELD_OUT_DAYS = 21, 7
+HOUR_S, DAY_S = 3600, 86_400
 START_S = 1_790_000_000  # 2026-09-21
-HOUR_S = 3600
+HELD_OUT_S = START_S + DAYS * DAY_S
 COUNTRIES = [line for line in (HERE / "countries.txt").read_text().split() if line != "other"]
 MERCHANTS = {5411: 0.34, 5812: 0.2, 5541: 0.12, 5732: 0.08, 5945: 0.07, 4829: 0.04, 7995: 0.03, -1: 0.12}
 RISKY = [5732, 4829, 7995]
@@ -44,30 +46,44 @@ class Payment:
 
 
 def make() -> None:
-    """Write both files."""
+    """Write the files."""
     random = np.random.default_rng(SEED)
     MADE.mkdir(exist_ok=True)
     homes = {f"c-{number:04d}": str(random.choice(COUNTRIES)) for number in range(CARDS)}
-    payments = sorted((one for card, home in homes.items() for one in life(random, card, home)), key=lambda one: one.time)
-    add_windows(payments)
-    with (MADE / "payments.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, [field.name for field in fields(Payment)])
-        writer.writeheader()
-        writer.writerows(asdict(one) for one in payments)
+    write("payments.csv", payments(random, homes, START_S, DAYS))
+    # Some patient thieves go on for days. Between so few payments a window would start to warm again.
+    later = payments(random, homes, HELD_OUT_S, HELD_OUT_DAYS)
+    write("held_out.csv", [one for one in later if one.time < HELD_OUT_S + HELD_OUT_DAYS * DAY_S])
     with (MADE / "cards.csv").open("w", newline="") as file:
         cards = csv.writer(file)
         cards.writerow(["card_id", "home_country"])
         cards.writerows(homes.items())
 
 
-def life(random: np.random.Generator, card: str, home: str) -> list[Payment]:
-    """A card's ordinary payments, and for one card in twelve the hours in which a thief has it."""
+def payments(random: np.random.Generator, homes: dict[str, str], start_s: int, days: int) -> list[Payment]:
+    """The payments of all cards in the order of their time, with their features."""
+    found = [one for card, home in homes.items() for one in life(random, card, home, start_s, days)]
+    found.sort(key=lambda one: one.time)
+    add_windows(found)
+    return found
+
+
+def write(name: str, rows: list[Payment]) -> None:
+    """One file of payments."""
+    with (MADE / name).open("w", newline="") as file:
+        writer = csv.DictWriter(file, [field.name for field in fields(Payment)])
+        writer.writeheader()
+        writer.writerows(asdict(one) for one in rows)
+
+
+def life(random: np.random.Generator, card: str, home: str, start_s: int, days: int) -> list[Payment]:
+    """A card's ordinary payments, and for one card in twelve (in three weeks) the hours in which a thief has it."""
     habit = random.lognormal(3.2, 0.5)
-    moments = START_S + random.random(random.poisson(14)) * DAYS * 86_400
+    moments = start_s + random.random(random.poisson(14 * days / DAYS)) * days * DAY_S
     awake = [int(moment) for moment in moments if random.random() < (0.15 if moment / HOUR_S % 24 < 6 else 1.0)]
     payments = [one for moment in awake for one in outing(random, card, home, moment, habit)]
-    if random.random() < 1 / 12:
-        begin = START_S + random.random() * DAYS * 86_400
+    if random.random() < days / DAYS / 12:
+        begin = start_s + random.random() * days * DAY_S
         payments += stolen(random, card, home, begin, habit)
     return payments
 

@@ -17,6 +17,7 @@ from tests.support.serving import REPOSITORY
 
 EXAMPLES = sorted((REPOSITORY / "examples").glob("*/README.md"))
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs" / "guides").glob("*.md"))]
+OUTPUT = re.compile(r"(^\$ python \S+/run\.py\n```\n\n```\n)(.*?)^```$", re.MULTILINE | re.DOTALL)
 WRITE = "run  FLYBALL_GOLDEN=write pytest tests/docs/test_commands_of_the_docs.py -k"
 LONG = {"benchmark.md", "explain-latency.md", "optimize.md", "records.md", "registry.md", "tails.md"}
 
@@ -49,19 +50,35 @@ def followed(page: Path) -> Followed:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("page", EXAMPLES, ids=lambda page: page.parent.name)
-def test_an_example_runs_with_one_command_and_decides_as_its_readme_prints(page: Path, tmp_path: Path) -> None:
-    folder = Path("examples", page.parent.name)
-    shutil.copytree(page.parent, tmp_path / folder, ignore=shutil.ignore_patterns("made", "__pycache__"))
-    shown = follow(page.read_text(), tmp_path).printed[f"python {folder / 'run.py'}"]
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
-    assert outcomes(shown) == outcomes("".join(text for kind, text in blocks if not kind))
+def test_an_example_runs_with_one_command_and_ends_with_what_its_readme_shows(page: Path, tmp_path: Path) -> None:
+    folder, text = Path("examples", page.parent.name), page.read_text()
+    shutil.copytree(REPOSITORY / "examples", tmp_path / "examples", ignore=shutil.ignore_patterns("made", "__pycache__"))
+    shown = follow(text, tmp_path).printed[f"python {folder / 'run.py'}"]
+    picture = tmp_path / folder / "made" / f"{folder.name}.png"
+    assert picture.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert f"picture: {picture.relative_to(tmp_path)}\n" in shown
+    if os.environ.get("FLYBALL_GOLDEN") == "write":
+        page.write_text(OUTPUT.sub(lambda found: f"{found[1]}{shown}```", text))
+        shutil.copy(picture, REPOSITORY / "docs" / "images")
+        return
+    printed = OUTPUT.search(text)
+    assert printed
+    assert outcomes(shown) == outcomes(printed[2]), f"{WRITE} {folder.name}"
+    assert words(shown) == words(printed[2]), f"{WRITE} {folder.name}"
+    for letter in re.findall(r"letter: (\S+)", shown):
+        assert "The main reasons are:\n1. " in (tmp_path / letter).read_text()
 
 
 def outcomes(text: str) -> list[tuple[str, list[str]]]:
     """What was decided about each case and the code of the first reason: scores and small reasons are another machine's."""
     cases = re.findall(r"^(\S.*?) +(\w+) \(0\.\d+\)\n(?: {4}(\w+)  )?", text, re.MULTILINE)
-    assert cases, text
     return [(title, [outcome, code]) for title, outcome, code in cases]
+
+
+def words(text: str) -> list[str]:
+    """Sentences, heads of tables and names of letters: the lines that are another machine's are indented, with numbers."""
+    lines = [line for line in text.splitlines() if not re.match(r" .*\d", line) or "letter:" in line]
+    return [masked(line) for line in lines if line]
 
 
 @pytest.mark.timeout(300)
