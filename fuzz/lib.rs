@@ -1,7 +1,7 @@
 //! What the targets share: the limits of a small server, a region of shared memory, and what must be true of every request
 //! that a parser takes, of tensors or of rows.
 
-use flyball_core::{InferRequest, ModelRef, RequestLimits, Scalar, RowSink, Tensor, TensorData};
+use flyball_core::{InferRequest, ModelRef, RequestLimits, RowSink, Scalar, Tensor, TensorData};
 use flyball_wire::regions::Regions;
 use flyball_wire::{GrpcDialect, HttpDialect};
 use rustix::fs::{Mode, ftruncate};
@@ -24,7 +24,13 @@ static REGIONS: LazyLock<Arc<Regions>> = LazyLock::new(|| {
 
 pub fn http(header_length: Option<usize>) -> HttpDialect {
     let model = ModelRef { name: "m".into(), version: None };
-    HttpDialect { model, header_length, regions: Some(Arc::clone(&REGIONS)) }
+    HttpDialect {
+        model,
+        header_length,
+        regions: Some(Arc::clone(&REGIONS)),
+        strict_json: false,
+        triton_statuses: false,
+    }
 }
 
 pub fn grpc() -> GrpcDialect {
