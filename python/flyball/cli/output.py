@@ -38,7 +38,15 @@ def console(*, stderr: bool = False) -> Console:
 
     stream = unescaped(sys.stderr if stderr else sys.stdout)
     width = None if stream.isatty() else 160
-    return Escaping(file=stream, width=width, highlight=False, soft_wrap=not stream.isatty(), emoji=False)
+    # FORCE_COLOR, which Jupyter sets, makes a pipe a terminal for rich; bars that move need a real one.
+    return Escaping(
+        file=stream,
+        width=width,
+        highlight=False,
+        soft_wrap=not stream.isatty(),
+        emoji=False,
+        force_interactive=None if stream.isatty() else False,
+    )
 
 
 def _one_line(printed: Any) -> Any:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @contextmanager
 def progress_on(out: Console) -> Iterator[Progress]:
     """Show progress on `out`: bars on a terminal, plain lines elsewhere."""
-    if not out.is_terminal:
+    if not out.is_interactive:
         yield _Lines(out)
         return
     from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
