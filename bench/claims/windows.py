@@ -17,7 +17,7 @@ from flyball.native.load_documents import LoadResult
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_BULK = {"histogram", "service_histogram", "timeline", "errors"}
+_BULK = {"histogram", "service_histogram", "timeline"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """Windows that are taken in turn, what is kept of them, and what the claims about tails read from them."""
 
-import gzip
 import json
 import math
 
@@ -18,7 +17,6 @@ from bench.claims.skeleton.lanes import lanes_apart
 from bench.claims.subjects import Subject
 from bench.claims.tails import bursts, overload, page, throughput
 from bench.claims.tails.loads import Watched, back_after_s, goodput_of, time_line
-from bench.claims.tails.neighbour import TICK_US_USUAL, scheduler_tick_us
 from bench.claims.tails.plots import PLOTS, picture
 from bench.claims.tails.rivals import FASTAPI, TRITON
 from bench.claims.tails.row_models import make_row_cnn, retitle
@@ -143,17 +141,15 @@ def result(blocks, **changes):
     return window(blocks, arrivals="constant", **changes).result
 
 
-def test_a_time_line_tells_those_in_time_from_those_late_and_those_refused():
+def test_a_time_line_tells_those_in_time_from_those_late_refused_and_failed():
     blocks = [[10_000, 20_000, 60_000], [49_000]]
     made = result(blocks)
     first = made.timeline[0].model_copy(
         update={"sent": 5, "refused": 1, "failed": 1, "histogram": encoded([*blocks[0], 1e6])}
     )
     lines = time_line(made.model_copy(update={"timeline": [first, made.timeline[1]]}), 50)
-    assert [(line["offered"], line["in_time"], line["late"], line["refused"]) for line in lines] == [
-        (5, 2, 2, 1),
-        (1, 1, 0, 0),
-    ]
+    parts = ("offered", "in_time", "late", "refused", "failed")
+    assert [tuple(line[part] for part in parts) for line in lines] == [(5, 2, 1, 1, 1), (1, 1, 0, 0, 0)]
 
 
 def test_goodput_leaves_out_what_came_after_its_deadline():
@@ -181,13 +177,6 @@ def test_a_queue_is_back_when_it_stays_at_its_usual_depth(depth, back_s):
     assert Watched(result([[1.0]]), depth).depth_loaded == [depth[0][1]]
 
 
-def test_the_scheduler_s_tick_is_read_from_the_kernel_s_configuration(tmp_path):
-    assert scheduler_tick_us(tmp_path) == TICK_US_USUAL
-    (tmp_path / "proc").mkdir()
-    (tmp_path / "proc/config.gz").write_bytes(gzip.compress(b"CONFIG_HZ_1000=y\nCONFIG_HZ=1000\n"))
-    assert scheduler_tick_us(tmp_path) == 1000.0
-
-
 # Tails: the page.
 
 
@@ -202,7 +191,7 @@ def made_up_topics():
     windows = side(*[window] * 3)
     sides = (throughput.OURS, throughput.UNBATCHED, throughput.BARE, *FASTAPI, *TRITON)
     rates = {name: side(*[10.0 + place] * 3) for place, name in enumerate(sides)}
-    line = {"start_s": 0.0, "offered": 4, "in_time": 2, "late": 1, "refused": 1}
+    line = {"start_s": 0.0, "offered": 4, "in_time": 2, "late": 1, "refused": 1, "failed": 0}
     curve = {"capacity_per_s": 10.0, "points": [{"multiple": 1.0, "goodput_per_s": 9.0}]}
     pair = {kind: dict.fromkeys(("table", "fraud"), window) for kind in ("with", "without")}
     memory = {"half load": 1, "before": 100, "after": 101}
@@ -219,17 +208,19 @@ def made_up_topics():
             "depth": {"usual": 1, "samples": [[-0.1, 5], [0.1, 0]]},
             "memory_bytes": memory,
             "gbdt, cpu_us of one": {"refusal": side(5.0, 5.0, 5.0), "answer": side(10.0, 10.0, 10.0)},
-            "gbdt, beyond capacity": {"beyond": windows},
-            "gbdt, capacity_per_s": 2.0,
+            "gbdt, beyond capacity": {
+                "closed": side(1.0, 1.0, 1.0),
+                **{f"{over:g} times": side(*[{**window, "offered_per_s": over}] * 3) for over in (1.3, 2.0)},
+            },
         },
         "bursts": {
             "deadline_ms": 50,
             "capacity_per_s": 10.0,
-            "time_lines": [[line]],
+            "time_lines": [[line]] * 3,
             "windows": {"bursts": windows},
         },
         "reloads": {"pairs": {"pairs": side(*[pair] * 3)}, "memory_bytes": memory},
-        "neighbour": {"windows": {"alone": windows, "beside the CNN": windows}, "tick_us": 4000.0},
+        "neighbour": {"windows": {"alone": windows, "beside the CNN": windows}},
         "cores": {
             "cpu_us a request": {"1 lane": side(20.0, 20.0, 20.0), "8 lanes": side(21.0, 21.0, 21.0)},
             "lane_cpu_s": {"lanes": side(*[[1.0] * 8] * 3)},

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from statistics import median
 from typing import TYPE_CHECKING
 
 from bench.claims.bars import at_least, per_s, shown, us
 from bench.claims.bench import subjects
 from bench.claims.bench.subjects import echo, load
-from bench.claims.claim import Claim, Figure, Topic
+from bench.claims.claim import Change, Claim, Figure, Topic
 from flyball.native.load_documents import Arrivals
 
 if TYPE_CHECKING:
@@ -36,13 +37,16 @@ def _added(raw: Raw) -> Figure:
 
 def _closed(raw: Raw) -> Figure:
     rates = [one["rate_per_s"] for one in raw["closed"]]
-    return Figure(max(rates), f"the best of {len(rates)}, the worst {per_s(min(rates))}")
+    failed = sum(one["failed"] + one["refused"] for one in raw["closed"])
+    told = f"the median of {len(rates)}, {per_s(min(rates))} to {per_s(max(rates))}"
+    return Figure(median(rates), told, f"{failed} failed" if failed else "")
 
 
 def _open(raw: Raw) -> Figure:
     window = raw["open"]
     told = f"p50 {us(window['latency_us']['p50'])}, p99 {us(window['latency_us']['p99'])}"
-    return Figure(window["rate_per_s"], told, f"{window['failed']} failed" if window["failed"] else "")
+    lost = window["sent"] - window["answered"]
+    return Figure(window["rate_per_s"], told, f"{lost} lost" if lost else "")
 
 
 TOPIC = Topic(
@@ -52,7 +56,14 @@ TOPIC = Topic(
     sample=f"one window, {WINDOWS} of closed loops",
     claims=(
         Claim("added", "added latency at 1,000/s, p50", shown(us), _added),
-        Claim("closed", f"closed loop, {CONNECTIONS} connections", at_least(RATE_MIN, per_s), _closed),
+        Claim(
+            "closed",
+            f"closed loop, {CONNECTIONS} connections",
+            at_least(RATE_MIN, per_s),
+            _closed,
+            sample=f"{WINDOWS} windows, the median",
+            changes=(Change("sample", "one window, 3 of closed loops", "The best of three counted; the median does now."),),
+        ),
         Claim(
             "open",
             f"open loop, Poisson, at {RATE_MIN:,}/s: answered",

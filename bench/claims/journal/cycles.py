@@ -1,8 +1,8 @@
 """Kills a server under load repeatedly, and compares the log with the acknowledged decisions after each restart.
 
 A killed process loses unwritten data; a machine that loses power loses unsynced data. Therefore in half of the cycles
-some of the pages that the server wrote and did not fsync are wiped, as a disk may leave them. Shared by `make test`,
-`make crash` and `make claim-journal`.
+some of the pages that the server wrote and did not fsync are wiped, as a disk may leave them. A life that is longer than
+the loss window always ends so. Shared by `make test`, `make crash` and `make claim-journal`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 SYNC, BUFFERED = "pay-sync", "pay-buffered"
 RECORD_FAILED = "urn:flyball:fault:record_failed"
 CALLERS_EACH, ALIVE_MS = 2, (50, 500)
+LONG_MS, LONG_EVERY = (2_200, 3_200), 10
+"""One life of so many is longer than the default window of 2 s: only in it can a `buffered` record be lost too late."""
 ROUND_CYCLES = 50
 """Cycles per log, which is verified whole after each of them."""
 LOSS_MS_MAX, SYNC_MS = 400, 50
@@ -59,6 +61,8 @@ class Found:
     Once the window is full none is accepted, so time until the kill loses nothing more.
     """
     window_s: float = 0.0
+    outlived: int = 0
+    """Cycles that ended in a power loss after more than the window."""
     refused: int = 0
     """Refused without a record in time, the declared behaviour with a slow disk."""
     recovered: int = 0
@@ -76,7 +80,7 @@ class _Killed:
     at: float
     window_s: float
     first_segment: int
-    wiped: bool
+    life: _Life
 
 
 def crash(
@@ -88,8 +92,9 @@ def crash(
     *,
     settings: Mapping[str, int] | None = None,
     cpus: Sequence[int] | None = None,
+    long_every: int = 0,
 ) -> Found:
-    """Run the cycles, at most `ROUND_CYCLES` per log."""
+    """Run the cycles, at most `ROUND_CYCLES` per log; every so many has a long life, 0: none."""
     index = specs.snapshot(folder, {SYNC: "{durability: sync}", BUFFERED: "{durability: buffered}"})
     found, chance = Found(), random.Random(seed)
     for number, start in enumerate(range(0, cycles, ROUND_CYCLES)):
@@ -97,7 +102,8 @@ def crash(
         config = specs.configured(folder / f"config-{number}.json", place, **(settings or {}))
         command = [str(flyballd), "--unsigned", "allow", "--snapshot", str(index), "--config", str(config)]
         command += ["--listen", "127.0.0.1:0"]
-        _round(_Server(command, Unsynced.over(place, folder), cpus), place, min(ROUND_CYCLES, cycles - start), chance, found)
+        server = _Server(command, Unsynced.over(place, folder), cpus, long_every)
+        _round(server, place, min(ROUND_CYCLES, cycles - start), chance, found)
         tell(f"{found.cycles:,} cycles, {found.acknowledged.total():,} acknowledged, {len(found.wrong)} wrong")
     return found
 
@@ -107,6 +113,7 @@ class _Server:
     command: list[str]
     disk: Unsynced
     cpus: Sequence[int] | None
+    long_every: int
 
     @contextmanager
     def running(self, found: Found) -> Iterator[Process]:
@@ -117,13 +124,29 @@ class _Server:
             yield process
 
 
+@dataclass(frozen=True, slots=True)
+class _Life:
+    """How long a server lives, what it is asked meanwhile, and whether it ends with a power loss."""
+
+    seconds: float
+    decisions: tuple[str, ...]
+    power_lost: bool
+
+
+def _life(cycle: int, chance: random.Random, long_every: int) -> _Life:
+    """In a long one nothing is `sync`, whose commits would sync `buffered` records as well."""
+    if long_every and cycle % long_every == long_every - 1:
+        return _Life(chance.uniform(*LONG_MS) / 1000, (BUFFERED,), power_lost=True)
+    return _Life(chance.uniform(*ALIVE_MS) / 1000, (SYNC, BUFFERED), power_lost=chance.random() < 0.5)
+
+
 def _round(server: _Server, place: Path, cycles: int, chance: random.Random, found: Found) -> None:
     killed: _Killed | None = None
     for _ in range(cycles):
         with server.running(found) as process:
             _check(place, killed, found)
-            killed = _load_and_kill(process, place, chance)
-        if killed.wiped:
+            killed = _load_and_kill(process, place, _life(found.cycles, chance, server.long_every))
+        if killed.life.power_lost:
             found.wiped_bytes += server.disk.lose_power(chance)
         found.cycles += 1
     with server.running(found):
@@ -134,27 +157,28 @@ def _round(server: _Server, place: Path, cycles: int, chance: random.Random, fou
     found.recovered += journal.kinds(log)["recovered"]
 
 
-def _load_and_kill(process: Process, place: Path, chance: random.Random) -> _Killed:
+def _load_and_kill(process: Process, place: Path, life: _Life) -> _Killed:
     first = max((int(path.stem) for path in (place / "segments").glob("*.fbj")), default=1)
-    with Callers(process.url, (SYNC, BUFFERED), CALLERS_EACH) as callers:
-        time.sleep(chance.uniform(*ALIVE_MS) / 1000)
+    with Callers(process.url, life.decisions, CALLERS_EACH) as callers:
+        time.sleep(life.seconds)
         page = metrics(process.url)
         at = time.monotonic()
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     # Preallocated space may have become a segment: this cycle could begin in the one before.
-    return _Killed(callers, at, gauge(page, "flyball_journal_loss_window_seconds"), first - 1, chance.random() < 0.5)
+    return _Killed(callers, at, gauge(page, "flyball_journal_loss_window_seconds"), first - 1, life)
 
 
 def _check(place: Path, killed: _Killed | None, found: Found) -> None:
     """Check the log after the next process has opened it, before any request."""
     if killed is None:
         return
-    name = f"{place.name}, cycle {found.cycles}{', power lost' if killed.wiped else ''}"
+    name = f"{place.name}, cycle {found.cycles}{', power lost' if killed.life.power_lost else ''}"
     found.wrong += [f"{name}: {fault}" for fault in _verify(place)]
     there = journal.ids(journal.segments(place, killed.first_segment))
     found.wrong += [f"{name}: {one.hex()} stands there {count} times" for one, count in there.items() if count > 1]
     found.window_s = max(found.window_s, killed.window_s)
+    found.outlived += killed.life.power_lost and killed.life.seconds > killed.window_s
     for decision, told in killed.callers.told.items():
         found.acknowledged[decision] += len(told.decided)
         slow = [status for status, problem in told.refused if problem.get("type") == RECORD_FAILED]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bench.claims.bars import at_most, below, share, times, us
 from bench.claims.claim import Claim, Figure, Raw, Topic
 from bench.claims.figures import median_over
+from bench.claims.ratios import LANES_APART_MAX
 from bench.claims.tails.loads import cpu_of, cpu_s
 from bench.claims.tails.stand import ROW_RUN_MS
 from flyball.bench.phases import threads_on
@@ -27,7 +28,7 @@ CORES_MIN, LANES = 16, 8
 WINDOW_S, REPEATS = 4.0, 5
 # CPU a request of one lane differs by a fifth from window to window on a shared host: five do not settle a tenth.
 CPU_REPEATS = 15
-CPU_MAX, LANES_APART_MAX = 1.2, 0.25
+CPU_MAX = 1.2
 STREAMS, CONNECTIONS_PER_LANE = 64, 16
 RATE_PER_S, RATE_CORES, RATE_CONNECTIONS, P99_US_MAX = 5_000.0, 4, 32, 2_000.0
 CPU, SPENT, RATE = "cpu_us a request", "lane_cpu_s", "at rate"

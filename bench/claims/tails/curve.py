@@ -5,6 +5,7 @@ A multiple is of each server's own closed-loop rate, so that the shapes can be c
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from flyball.bench.run import run_load
 from flyball.native.load_documents import Arrivals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
 
     from bench.claims.subjects import Subject
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
 MULTIPLES = (0.5, 0.8, 1.0, 1.3, 1.6, 2.0)
 WINDOW_S, CLOSED_CONNECTIONS, CONNECTIONS = 4.0, 16, 128
 _CLOSED_S, _CLOSED_REPEATS = 2.0, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Callers:
+    """Who asks: connections of the closed loop that finds the capacity, and what the open loop's plan has otherwise."""
+
+    closed_connections: int = CLOSED_CONNECTIONS
+    plan: Mapping[str, Any] = field(default_factory=dict)
 
 
 def capacity_per_s(stand: Stand, subject: Subject, server: Process, connections: int = CLOSED_CONNECTIONS) -> float:
@@ -52,15 +61,22 @@ def offered(
 
 
 def draw_curve(
-    stand: Stand, name: str, subject: Subject, start: Callable[[], AbstractContextManager[Process]], deadline_ms: int
+    stand: Stand,
+    name: str,
+    subject: Subject,
+    start: Callable[[], AbstractContextManager[Process]],
+    deadline_ms: int,
+    *,
+    callers: Callers | None = None,
 ) -> dict[str, Any]:
     """One server at every multiple; started anew for each, because one without admission still works off the last."""
+    callers = callers or Callers()
     with start() as server:
-        capacity = capacity_per_s(stand, subject, server)
+        capacity = capacity_per_s(stand, subject, server, callers.closed_connections)
     points = []
     for multiple in MULTIPLES:
         with start() as server:
-            result = offered(stand, subject, server, multiple * capacity, deadline_ms)
+            result = offered(stand, subject, server, multiple * capacity, deadline_ms, **callers.plan)
         window = as_json(result)
         stand.tell(f"{name} at {multiple:g} times {capacity:,.0f}/s: {goodput_of(window):,.0f}/s in time; {words(result)}")
         points.append({"multiple": multiple, "goodput_per_s": goodput_of(window), **window})

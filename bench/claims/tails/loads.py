@@ -27,6 +27,8 @@ _POLL_S = 0.05
 _LOOK_S, _LOOK_CLOSELY_S = 0.1, 0.005
 _CLOSE_S, _AFTER_S = 0.3, 0.5  # look closely so long before the load's end, and so long after it
 _DEPTH = re.compile(r"^flyball_in_flight (\d+)", re.MULTILINE)
+_UNSENT = {"no connection was free in time", "generator backlog full", "not sent before the run ended"}
+"""The generator's reasons for requests that it never sent; it counts them as failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,16 @@ def back_after_s(depth: Sequence[tuple[float, int]], usual: float) -> float | No
 def goodput_of(window: Mapping[str, Any]) -> float:
     """Right answers within their deadline, a second, of a window as records keep it."""
     return float((window["answered"] - window["past_deadline"]) / window["elapsed_s"])
+
+
+def unsent_of(window: Mapping[str, Any]) -> int:
+    """Requests of a window that the generator never sent: the server did not see them."""
+    return sum(error["count"] for error in window["errors"] if error["reason"] in _UNSENT)
+
+
+def failed_of(window: Mapping[str, Any]) -> int:
+    """Requests of a window that were sent, and failed or got a wrong answer."""
+    return int(window["failed"] + window["mismatched"] - unsent_of(window))
 
 
 def run_together(loads: Sequence[tuple[LoadPlan, bytes]], meanwhile: Callable[[], None] | None = None) -> list[LoadResult]:
@@ -109,7 +121,7 @@ def in_time(interval: TimelineInterval, deadline_ms: float) -> int:
 
 
 def time_line(result: LoadResult, deadline_ms: float) -> list[dict[str, float]]:
-    """A window interval by interval: offered, in time, late (or never answered), refused."""
+    """A window interval by interval: offered, in time, late, refused, failed (or wrong, or never sent)."""
     lines = []
     for interval in result.timeline:
         good = in_time(interval, deadline_ms)
@@ -118,8 +130,9 @@ def time_line(result: LoadResult, deadline_ms: float) -> list[dict[str, float]]:
                 "start_s": interval.start_s,
                 "offered": interval.sent,
                 "in_time": good,
-                "late": interval.answered + interval.failed - good,
+                "late": interval.answered - good,
                 "refused": interval.refused,
+                "failed": interval.failed + interval.mismatched,
             }
         )
     return lines

@@ -7,11 +7,11 @@ import time
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from bench.claims.bars import at_least, at_most, ms, share, us
+from bench.claims.bars import at_least, at_most, ms, none, share, us
 from bench.claims.claim import Claim, Figure, NotMeasuredError, Raw, Topic
 from bench.claims.tails import refusals
 from bench.claims.tails.curve import CONNECTIONS, capacity_per_s, draw_curve, rivals_curves
-from bench.claims.tails.loads import back_after_s, goodput_of, run_watched, time_line
+from bench.claims.tails.loads import back_after_s, failed_of, goodput_of, run_watched, time_line, unsent_of
 from bench.claims.windows import Windows
 from flyball.bench.machine import HostWatch
 from flyball.bench.table import size
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 RUN_MS, DEADLINE_MS = 1.6, 50
 OVER, LASTS_S, HALF_S, SHORT_S = 2.0, 60.0, 5.0, 3.0
-GOODPUT_MIN, EACH_SECOND_MIN = 0.90, 0.80
+GOODPUT_MIN, EACH_SECOND_MIN, UNSENT_MAX = 0.90, 0.80, 0.01
 MEMORY_WITHIN, BACK_MS_MAX = 0.05, 100.0
 _SETTLE_S, _TRIES = 1.0, 2
 OURS, MINUTE = "flyballd", "minute"
 
 
 def measure(stand: Stand) -> None:
-    """The slow model's minute with its curve beside the rivals', then the GBDT's refusals."""
+    """The slow model's minute with its curve beside the rivals' and the GBDT's, then the GBDT's refusals."""
     slow = stand.cnn("slow", RUN_MS)
     curve = draw_curve(stand, OURS, slow, lambda: stand.serve(slow), DEADLINE_MS)
     with stand.serve(slow) as server:
@@ -62,7 +62,7 @@ def measure(stand: Stand) -> None:
     stand.keep("minute_by_second", lines[-1])
     stand.keep("depth", {"usual": usual, "samples": depths[-1]})
     stand.keep("memory_bytes", {"half load": at_half_load, "before": before, "after": after})
-    curves = {OURS: curve}
+    curves = {OURS: curve, refusals.CURVE: refusals.curve(stand)}
     stand.keep("curves", curves)
     curves.update(rivals_curves(stand, slow, DEADLINE_MS))
     refusals.measure(stand)
@@ -97,6 +97,14 @@ def _goodput(raw: Raw) -> Figure:
     return Figure(good / peak, f"{good:,.0f}/s of {peak:,.0f}/s; {minute['refused']:,} refused")
 
 
+def _failed(raw: Raw) -> Figure:
+    """Without those that the generator did not send; where these are many, the server was not offered the load."""
+    minute = _minute(raw)
+    unsent = unsent_of(minute)
+    fault = f"the generator did not send {unsent:,}" if unsent > UNSENT_MAX * minute["sent"] else ""
+    return Figure(failed_of(minute), f"of {minute['sent']:,}; {unsent:,} were not sent", fault)
+
+
 def _p99(raw: Raw) -> Figure:
     return Figure(_minute(raw)["latency_us"]["p99"])
 
@@ -127,6 +135,7 @@ TOPIC = Topic(
     sample=f"one minute of {LASTS_S:g} s; measured again if the host disturbed it",
     claims=(
         Claim("goodput", "goodput of peak", at_least(GOODPUT_MIN, share), _goodput),
+        Claim("failed", "requests that failed or were answered wrongly", none(f"{1 - UNSENT_MAX:.0%} were sent"), _failed),
         Claim("p99", "p99 of accepted requests, the deadline", at_most(DEADLINE_MS * 1e3, us), _p99),
         Claim("every-second", "accepted in every second, of capacity", at_least(EACH_SECOND_MIN, share), _every_second),
         Claim("memory", "memory at its end beside after its first seconds, apart", at_most(MEMORY_WITHIN, share), _memory),

@@ -85,7 +85,7 @@ def draw_neighbour(raw: Raw) -> Figure:
     figure, (axes,) = new_figure(title, height_in=3.6)
     _windows(figure, axes, {name: one["values"] for name, one in raw["windows"].items()})
     alone = median(value["latency_us"]["p99"] for value in raw["windows"][neighbour.ALONE]["values"])
-    most = max(neighbour.P99_MAX * alone, raw["tick_us"])
+    most = neighbour.P99_MAX * alone
     _bar_line(axes, most, f"p99 ≤ {latency(most)}")
     return figure
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_PARTS = {"in_time": "in time", "late": "late or lost", "refused": "refused"}
-_COLOURS = {"in_time": "#0072b2", "late": ALARM, "refused": "#c3c9d2"}
+_PARTS = {"in_time": "in time", "late": "late", "failed": "failed", "refused": "refused"}
+_COLOURS = {"in_time": "#0072b2", "late": "#e69f00", "failed": ALARM, "refused": "#c3c9d2"}
 _AROUND_S = (-0.3, 0.5)
 
 
@@ -57,7 +57,7 @@ def draw_goodput(raw: Mapping[str, Any]) -> Figure:
 
 def draw_bursts(raw: Mapping[str, Any]) -> Figure:
     """The first window, interval by interval."""
-    title = f"Bursts of {bursts.TIMES:g} × for {bursts.BURST_S * 1e3:.0f} ms, a deadline of {raw['deadline_ms']} ms"
+    title = f"Bursts of {bursts.TIMES:g} × capacity for {bursts.BURST_S * 1e3:.0f} ms, a deadline of {raw['deadline_ms']} ms"
     figure, (axes,) = new_figure(title, height_in=3.6)
     _parts(axes, raw["time_lines"][0], bursts.BURST_S)
     axes.axhline(raw["capacity_per_s"], color=INK, linewidth=1.1, linestyle=(0, (5, 3)))
