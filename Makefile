@@ -49,7 +49,7 @@ PARTS := FLYBALL_VERSITYGW="$(CURDIR)/.parts/versitygw" FLYBALL_H2SPEC="$(CURDIR
 FULL_PARTS := .parts/versitygw .parts/h2spec .parts/mlflow/ready .parts/model-signing/ready
 COMMIT = $(if $(filter dist,$(PROFILE)),$(wildcard .git/logs/HEAD))
 
-.PHONY: help build check demo test test-full test-torch test-shipped loom deny nightly lint lint-rust lint-fuzz lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-compat claim-ease claim-hardening wheel busy crash claims-page bench-peers compare-builds conformance fuzz release shipped stubs suite tools-present
+.PHONY: help build check demo test test-full test-torch test-shipped loom deny nightly lint lint-rust lint-fuzz lint-python fmt clean claim-skeleton claim-bench claim-tails claim-protocol claim-decisions claim-journal claim-registry claim-convert claim-compat claim-ease claim-hardening claim-endurance claim-truth wheel busy crash claims-page bench-peers triton-backend compare-builds conformance fuzz release shipped stubs suite tools-present
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -183,8 +183,15 @@ claim-compat: shipped ## run Triton's own suites against flyball (about 25 minut
 claim-ease: shipped wheel ## prove the claims about a new user's first hour on this machine (about 10 minutes; ONLY="readme" for some)
 	@$(BIN)/python -m bench.claims.ease $(CLAIM_OPTIONS)
 
-claim-hardening: shipped .parts/h2spec ## try every known fault again on this machine (about two hours; ONLY="attempts" for some)
+claim-hardening: shipped .parts/h2spec ## try every known fault again on this machine (about 40 minutes; ONLY="attempts" for some)
 	@$(PARTS) $(BIN)/python -m bench.claims.hardening $(CLAIM_OPTIONS)
+
+claim-endurance: shipped ## soak a server, and run tests beside busy processes (20 and 40 minutes; ONLY="soak" for one)
+	@$(BIN)/python -m bench.claims.endurance $(CLAIM_OPTIONS)
+
+# It applies mutants to a checkout of its own, which keeps what it compiles: an hour at first, then half of that.
+claim-truth: shipped ## put twelve faults into the code and see a test catch each (about an hour; ONLY="fdatasync-removed" for some)
+	@$(BIN)/python -m bench.claims.truth $(CLAIM_OPTIONS)
 
 busy: ## run the timing-dependent tests 50 times beside four busy processes (TIMES=50; about 80 minutes)
 	@$(MAKE) PROFILE=tested build
@@ -205,8 +212,11 @@ fuzz: tools-present ## fuzz every decoder for FUZZ_SECONDS=60 each (ONLY="grpc_f
 	        -max_total_time=$(FUZZ_SECONDS) $(FUZZ_LIMITS) -print_final_stats=1; \
 	done
 
-bench-peers: shipped ## measure flyball against five other servers, ALL=1 for seven (about 20 minutes)
+bench-peers: shipped ## measure flyball against six other servers, ALL=1 for ten (about 25 minutes)
 	@$(BIN)/python -m bench.peers.run
+
+triton-backend: ## build Triton's ONNX Runtime backend for the peers and claims (TRITON_SOURCES=DIR; says what DIR needs)
+	@$(BIN)/python -m bench.peers.triton_backend $(TRITON_SOURCES)
 
 # The other build has a checkout of its own: it may compile other formats.
 compare-builds: shipped ## compare this build with another commit's, side by side (BEFORE=COMMIT; five minutes once both are built)

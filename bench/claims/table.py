@@ -21,6 +21,8 @@ NAMES = (
     "compat",
     "ease",
     "hardening",
+    "endurance",
+    "truth",
 )
 
 

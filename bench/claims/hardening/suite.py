@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.claims.claim import Suite
-from bench.claims.hardening import again, busy, bypass, hostile_models, kills, soak_claims
+from bench.claims.hardening import again, bypass, hostile_models, kills
 
 SUITE = Suite(
     "hardening",
@@ -12,5 +12,5 @@ SUITE = Suite(
 unless a line names another) are in `bench/results/published/hardening-before.json.gz`, and stand beside the new ones
 in each record.
 """,
-    (again.TOPIC, bypass.TOPIC, hostile_models.TOPIC, soak_claims.TOPIC, kills.TOPIC, busy.TOPIC),
+    (again.TOPIC, bypass.TOPIC, hostile_models.TOPIC, kills.TOPIC),
 )

@@ -6,11 +6,13 @@ use crate::stages::admit::{Demand, admit};
 use crate::stages::queue::{RunTicket, queue};
 use crate::testing::{Made, Runs, column, lanes};
 use crate::{Lane, LaneInbox, Model, batch};
-use flyball_core::{Fault, FaultKind, Nanos, Priority, TensorData};
+use flyball_core::{Fault, FaultKind, Nanos, Priority, Tensor, TensorData};
+use flyball_engine::{Run, RunError, StopRun};
 use proptest::prelude::*;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -161,7 +163,8 @@ fn what_waits_when_the_breaker_opens_is_refused_without_a_run_and_the_trial_runs
 
 #[test]
 fn jobs_past_their_deadline_and_jobs_nobody_waits_for_cost_no_run() {
-    let (lane, model) = (lane(), model(64));
+    let (lane, runs) = (lane(), Arc::new(AtomicUsize::new(0)));
+    let model = Made::usual().version("1", |_| Box::new(Counted(Arc::clone(&runs))));
     let queue = |deadline: Option<Nanos>| {
         let permit = admit(&lane, &model, ask(None)).unwrap();
         let (promise, waiting) = lane.slots.pair();
@@ -178,7 +181,25 @@ fn jobs_past_their_deadline_and_jobs_nobody_waits_for_cost_no_run() {
     assert!(taken.batch.is_empty());
     let fault = futures_now(late).unwrap_err();
     assert_eq!(fault.kind, FaultKind::DeadlinePassed);
-    assert_eq!(lane.plane.load_ns(0), 0);
+    assert_eq!((lane.plane.load_ns(0), runs.load(Ordering::Relaxed)), (0, 0));
+}
+
+/// Counts its runs.
+struct Counted(Arc<AtomicUsize>);
+
+impl Run for Counted {
+    fn clear(&mut self) {}
+
+    fn add(&mut self, _inputs: &[Tensor]) {}
+
+    fn run(&mut self, _outputs: &mut Vec<Tensor>) -> Result<(), RunError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn stopper(&self) -> StopRun {
+        Arc::new(|| {})
+    }
 }
 
 /// The output of a future that is ready.

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from bench.claims.decisions.specs import write_model
-from bench.claims.hardening import soaked
-from bench.claims.hardening.soaked import ACCOUNTS, GUARDED, LOOKED_UP, PAY, PLAIN, SWING, Caller, Tally
+from bench.claims.endurance import soaked
+from bench.claims.endurance.soaked import ACCOUNTS, GUARDED, LOOKED_UP, PAY, PLAIN, SWING, Caller, Tally
 from bench.claims.journal.commands import decisions
 from bench.claims.protocol.beside import Kind, standing
 from bench.claims.registry.people import PRODUCTION, People, controlled

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bench.claims.bars import at_most, none, times
 from bench.claims.claim import Claim, Figure, Topic
-from bench.claims.hardening.soak import ASKED, MEMORY_APART_MAX, REVOKED_S_MAX, SOAK_S, measure
+from bench.claims.endurance.soak import ASKED, MEMORY_APART_MAX, REVOKED_S_MAX, SOAK_S, measure
 
 if TYPE_CHECKING:
     from bench.claims.claim import Raw
