@@ -1,7 +1,7 @@
 """Checks that the peers work here:  python -m bench.peers.check [NAME…]  (ALL=1: also those outside the default)
 
-Installs each, starts it on one core with a small model, and compares the answers to 200 requests bit for bit.
-It measures nothing that should be quoted.
+Installs each, starts it on one core with a small model in each setting that is measured, and compares the answers to
+200 requests bit for bit. It measures nothing that should be quoted.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from bench.environments import Installed
-from bench.peers.peers import Peer, Setting, choose, install, payloads_for, serving, version
+from bench.peers.peers import Peer, Setting, choose, install, payloads_for, running_version, serving, settings, version
 from flyball.bench.models.fraud import fraud_rows, make_fraud_gbdt
 from flyball.bench.payloads import make_payloads
 from flyball.bench.process import split_cpus
@@ -42,20 +42,25 @@ def main(names: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory() as folder:
         model = make_fraud_gbdt(Path(folder) / "fraud.onnx", trees=30)
         payloads = make_payloads(model, _REQUESTS, seed=1, rows=lambda count: fraud_rows(count, seed=1)[0])
-        work = [_check(peer, model, payloads) for peer in peers]
+        work = [_check(peer, setting, model, payloads) for peer in peers for setting in settings(peer, 1)]
     return 0 if all(work) else 1
 
 
-def _check(peer: Peer, model: Path, payloads: bytes) -> bool:
-    title = f"{peer.name:10s} {version(peer)}"
+def _named(peer: Peer, setting: Setting) -> str:
+    return f"{peer.name} ({setting.words})" if setting.words else peer.name
+
+
+def _check(peer: Peer, setting: Setting, model: Path, payloads: bytes) -> bool:
+    title = f"{_named(peer, setting)} {version(peer)}"
     installed = install(peer)
     if not isinstance(installed, Installed):
         print(f"{title}: not installed: {installed}", flush=True)
         return False
     asked = time.perf_counter()
     try:
-        with serving(peer, f"{_MODEL}={model}", Setting(1), split_cpus()[0][:1]) as server:
+        with serving(peer, f"{_MODEL}={model}", setting, split_cpus()[0][:1]) as server:
             ready_s = time.perf_counter() - asked
+            title = f"{_named(peer, setting)} {running_version(peer, server.url)}"
             path = peer.path.format(model=_MODEL)
             outcomes = _ask_all(server.url, path, payloads_for(peer, payloads).splitlines())
             memory_mib = server.memory_bytes() / 2**20

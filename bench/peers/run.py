@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from bench.claims.report import exit_with
 from bench.peers import peers
-from bench.peers.peers import Peer, Setting, choose, install, settings, version
+from bench.peers.peers import Peer, Setting, choose, fastest, install, running_version, settings, version
 from flyball.bench.documents import read_scenario
 from flyball.bench.measure import Measurement, Subject
 from flyball.bench.models.make import make_model
@@ -82,7 +82,7 @@ def started(side: Side, course: Course) -> Iterator[tuple[Subject, SubjectRecord
         told = SubjectRecord(
             name=side.name,
             command=_shown(side),
-            version=version(side.peer),
+            version=running_version(side.peer, server.url),
             cold_start_s=cold_start_s,
             note=side.peer.note,
         )
@@ -91,8 +91,7 @@ def started(side: Side, course: Course) -> Iterator[tuple[Subject, SubjectRecord
 
 def _shown(side: Side) -> list[str]:
     """How it was started, without the places of this machine."""
-    batch = [] if side.setting.max_batch is None else ["--max-batch", str(side.setting.max_batch)]
-    return [f"bench/peers/{side.name}/serve.py", "--workers", str(side.setting.workers), *batch]
+    return [f"bench/peers/{side.name}/serve.py", "--workers", str(side.setting.workers), *side.setting.flags]
 
 
 def measure_round(measurement: Measurement, course: Course, sides: list[Side], turn: int) -> list[Side]:
@@ -145,12 +144,12 @@ def installed_sides(wanted: list[Peer], course: Course, progress: Progress) -> t
 
 
 def _best_setting(peer: Peer, course: Course) -> Setting:
-    """Where a peer has several ways to be started, the one with the highest rate in a short closed loop."""
+    """The setting with the highest rate in a short closed loop."""
     ways = settings(peer, len(course.cores.server or [0]))
     if len(ways) == 1:
         return ways[0]
-    rates = []
-    for way in ways:
+
+    def rate(way: Setting) -> float:
         with started(Side(peer.name, peer, way), course) as (subject, _):
             plan = LoadPlan(
                 url=subject.url,
@@ -160,14 +159,17 @@ def _best_setting(peer: Peer, course: Course) -> Setting:
                 duration_s=2.0,
                 cpus=course.cores.generator,
             )
-            rates.append(run_load(plan, subject.payloads or b"").rate_per_s)
-    return ways[rates.index(max(rates))]
+            return run_load(plan, subject.payloads or b"").rate_per_s
+
+    out = console()
+    way, _ = fastest(ways, rate, lambda reason: out.print(f"{peer.name}, {reason}", style="yellow", markup=False))
+    return way
 
 
 def main() -> int:
     """Install, measure, report."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("peers", nargs="*", help="names of peers; without them the default five")
+    parser.add_argument("peers", nargs="*", help="names of peers; without them the default six")
     parser.add_argument("--scenario", default="bench/peers/fraud-gbdt.yaml")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--all", action="store_true", default=os.environ.get("ALL") == "1", help="the heavy ones too")

@@ -18,7 +18,7 @@ from bench.claims.subjects import Subject
 from bench.claims.tails import bursts, overload, page, throughput
 from bench.claims.tails.loads import Watched, back_after_s, goodput_of, time_line
 from bench.claims.tails.plots import PLOTS, picture
-from bench.claims.tails.rivals import FASTAPI, TRITON
+from bench.claims.tails.rivals import RIVALS
 from bench.claims.tails.row_models import make_row_cnn, retitle
 from bench.claims.tails.suite import SUITE
 from bench.claims.windows import Discarded, Windows, interleave
@@ -189,14 +189,18 @@ def made_up_topics():
     """Raw values of every topic, as its module keeps them."""
     window = plain({"": result([[100.0, 200.0]])})[""]
     windows = side(*[window] * 3)
-    sides = (throughput.OURS, throughput.UNBATCHED, throughput.BARE, *FASTAPI, *TRITON)
+    sides = (throughput.OURS, throughput.UNBATCHED, throughput.BARE, *RIVALS)
     rates = {name: side(*[10.0 + place] * 3) for place, name in enumerate(sides)}
+    told = {"version": "1.0", "setting": "no batching", "tried_per_s": {"no batching": 9.0}}
     line = {"start_s": 0.0, "offered": 4, "in_time": 2, "late": 1, "refused": 1, "failed": 0}
     curve = {"capacity_per_s": 10.0, "points": [{"multiple": 1.0, "goodput_per_s": 9.0}]}
     pair = {kind: dict.fromkeys(("table", "fraud"), window) for kind in ("with", "without")}
     memory = {"half load": 1, "before": 100, "after": 101}
     return {
-        "throughput": {f"{name}, {kind}, per_s": rates for name in ("mlp", "fraud") for kind in ("apart", "shared")},
+        "throughput": {
+            **{f"{name}, {kind}, per_s": rates for name in ("mlp", "fraud") for kind in ("apart", "shared")},
+            **{f"{name}, rivals": dict.fromkeys(RIVALS, told) for name in ("mlp", "fraud")},
+        },
         "steady": {"windows": {"flyballd": windows, "echo": windows}},
         "overload": {
             "deadline_ms": overload.DEADLINE_MS,

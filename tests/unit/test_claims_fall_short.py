@@ -306,6 +306,44 @@ def test_a_neighbour_s_p99_is_not_excused_by_a_scheduler_tick(beside_us: float, 
     assert verdict("tails.neighbour.p99", {"windows": windows})[0] == kind
 
 
+# Rivals.
+
+
+def rates(ours: float, **rivals: float) -> Json:
+    """A closed loop of three windows a side, in every place where a suite keeps one."""
+    sides = {"flyballd": side(ours, ours, ours), **{name: side(rate, rate, rate) for name, rate in rivals.items()}}
+    told = {name: {"version": "2.51.0", "setting": "batches up to 8", "tried_per_s": {}} for name in rivals}
+    places = ("mlp, apart, per_s", "fraud, apart, per_s", "grpc, per_s", "throughput_per_s")
+    return {**dict.fromkeys(places, sides), **dict.fromkeys(("mlp, rivals", "fraud, rivals", "rivals"), told)}
+
+
+@pytest.mark.parametrize(
+    ("where", "rivals", "least"),
+    [
+        ("skeleton.throughput.over-fastapi", {"FastAPI": 1_000.0}, 18_000.0),
+        ("tails.throughput.fraud-over-fastapi", {"FastAPI": 1_000.0}, 18_000.0),
+        ("tails.throughput.mlp-over-fastapi", {"FastAPI": 1_000.0}, 8_000.0),
+        ("tails.throughput.fraud-over-asgi", {"bare ASGI app": 1_000.0}, 3_500.0),
+        ("tails.throughput.mlp-over-asgi", {"bare ASGI app": 1_000.0}, 1_500.0),
+        ("tails.throughput.fraud-over-triton", {"Triton": 1_000.0}, 2_000.0),
+        # The faster of the two compilers counts, whichever it is.
+        ("tails.throughput.fraud-over-trees", {"lleaves": 1_000.0, "TL2cgen": 10.0}, 3_000.0),
+        ("tails.throughput.fraud-over-trees", {"lleaves": 10.0, "TL2cgen": 1_000.0}, 3_000.0),
+        ("protocol.rates.over-triton", {"Triton": 1_000.0}, 2_000.0),
+        ("protocol.rates.over-mlserver", {"MLServer": 1_000.0}, 15_000.0),
+    ],
+)
+def test_a_rate_below_its_multiple_of_a_rival_s_falls_short(where: str, rivals: dict[str, float], least: float) -> None:
+    assert verdict(where, rates(least, **rivals))[0] == OK
+    assert verdict(where, rates(0.99 * least, **rivals))[0] == SHORT
+
+
+def test_the_version_and_the_setting_of_a_rival_stand_beside_the_ratio() -> None:
+    (claim,) = (one for one in suite("tails").topic("throughput").claims if one.name == "fraud-over-triton")
+    shown = judge(claim, rates(2_000.0, Triton=1_000.0)).figure
+    assert shown == "2 times (2,000/s, Triton 1,000/s; Triton 2.51.0, batches up to 8)"
+
+
 # One bar for one ratio.
 
 SAME = [

@@ -1,6 +1,5 @@
 """The peers' registry, locks and installation, without installing any; `python -m bench.peers.check` runs the real ones."""
 
-import importlib.util
 import json
 import re
 import sys
@@ -17,20 +16,10 @@ from bench.peers.peers import PEERS, Peer, Setting, choose, install
 from flyball.bench.models.perceptron import make_mlp
 from flyball.bench.process import Process
 from flyball.errors import FlyballError, UsageError
+from tests.support.peer_modules import common
 
 TRITON = next(peer for peer in PEERS if peer.name == "triton")
 FASTAPI = next(peer for peer in PEERS if peer.name == "fastapi")
-
-
-def common(name):
-    """A module that runs in the peers' environments, loaded from its file as they do."""
-    spec = importlib.util.spec_from_file_location(name, peers.ROOT / "common" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
 
 
 # The registry and the files.
@@ -43,8 +32,8 @@ def test_every_peer_has_its_folder_and_every_folder_its_peer():
         assert {"requirements.in", "requirements.lock"} <= {path.name for path in peer.folder.iterdir()}
 
 
-def test_the_default_run_has_the_five_that_are_light():
-    assert [peer.name for peer in choose([])] == ["fastapi", "mlserver", "litserve", "bentoml", "triton"]
+def test_the_default_run_has_the_six_that_are_light():
+    assert [peer.name for peer in choose([])] == ["fastapi", "asgi", "mlserver", "litserve", "bentoml", "triton"]
     assert [peer.name for peer in choose([], every=True)] == [peer.name for peer in PEERS]
     assert [peer.name for peer in choose(["kserve"])] == ["kserve"]
 
@@ -160,23 +149,25 @@ def test_a_uv_that_is_not_there_is_told_with_what_to_do(peer, tmp_path):
 
 
 def test_a_peer_is_started_by_its_own_python_with_its_own_path():
-    words = peers.command(FASTAPI, "fraud=m.onnx", 3, max_batch=8)
+    words = peers.command(FASTAPI, "fraud=m.onnx", Setting(3, max_batch=8))
     assert words[0].endswith(".venvs/fastapi/bin/python")
     assert words[2:] == ["fraud=m.onnx", "--port", "0", "--workers", "3", "--max-batch", "8"]
-    assert "--max-batch" not in peers.command(FASTAPI, "fraud=m.onnx", 3)
+    assert "--max-batch" not in peers.command(FASTAPI, "fraud=m.onnx", Setting(3))
     assert peers.environment(FASTAPI, Path("x"))["TMPDIR"] == "x"
 
 
 def test_triton_uses_the_onnx_backend_only_where_it_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(peers, "BUILT_BACKENDS", tmp_path / "built")
+    monkeypatch.delenv("TRITON_BACKEND_DIR", raising=False)
+    assert peers.environment(TRITON)["TRITON_BACKEND_DIR"] == ""
+    (tmp_path / "built" / "onnxruntime").mkdir(parents=True)
+    (tmp_path / "built" / "onnxruntime" / "libtriton_onnxruntime.so").touch()
+    assert peers.environment(TRITON)["TRITON_BACKEND_DIR"] == str(tmp_path / "built")
     monkeypatch.setenv("TRITON_BACKEND_DIR", str(tmp_path))
     assert peers.environment(TRITON)["TRITON_BACKEND_DIR"] == ""
-    assert peers.version(TRITON).endswith("Python backend")
-    assert peers.settings(TRITON, 1) == [Setting(1)]
     (tmp_path / "onnxruntime").mkdir()
     (tmp_path / "onnxruntime" / "libtriton_onnxruntime.so").touch()
     assert peers.environment(TRITON)["TRITON_BACKEND_DIR"] == str(tmp_path.resolve())
-    assert peers.version(TRITON).endswith("ONNX Runtime backend")
-    assert peers.settings(TRITON, 4) == [Setting(4), Setting(1), Setting(4, 1), Setting(1, 1)]
 
 
 def test_a_server_that_becomes_another_program_is_ready_once_it_answers(tmp_path):

@@ -11,7 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from bench.claims.tails.loads import goodput_of
-from bench.claims.tails.rivals import asked, rival, triton_missing
+from bench.claims.tails.rivals import FASTAPI, TRITON, missing, prepare
 from bench.claims.tails.stand import words
 from bench.claims.windows import as_json
 from flyball.bench.run import run_load
@@ -84,11 +84,13 @@ def draw_curve(
 
 
 def rivals_curves(stand: Stand, subject: Subject, deadline_ms: int) -> dict[str, Any]:
-    """FastAPI's and Triton's curves; Triton's is why there is none where there is none."""
-    missing = triton_missing()
-    names = ["FastAPI async def", *([] if missing else ["Triton"])]
-    curves: dict[str, Any] = {
-        name: draw_curve(stand, name, asked(name, subject), partial(rival, name, subject, stand.server_cpus), deadline_ms)
-        for name in names
-    }
-    return curves if missing is None else {**curves, "Triton": {"missing": missing}}
+    """The curves of FastAPI and Triton, each in its fastest setting, or the reason why there is none."""
+    curves: dict[str, Any] = {}
+    for name in (FASTAPI, TRITON):
+        if reason := missing(name):
+            curves[name] = {"missing": reason}
+            continue
+        rival = prepare(stand, name, subject)
+        curve = draw_curve(stand, name, rival.subject, partial(rival.start, stand.server_cpus), deadline_ms)
+        curves[name] = {**curve, **rival.told}
+    return curves

@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from bench.claims.tails import cores, neighbour, plots_time, reloads, steady, throughput
-from bench.claims.tails.rivals import FASTAPI, TRITON
+from bench.claims.tails.rivals import RIVALS
 from flyball.bench.report.drawing import (
     ALARM,
     INK,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _WHERE = {"apart": "a core of its own", "shared": "two shared cores"}
 # In this order everywhere, so that a server keeps its colour.
-_SERVERS = (throughput.OURS, throughput.UNBATCHED, throughput.BARE, *FASTAPI, *TRITON)
+_SERVERS = (throughput.OURS, throughput.UNBATCHED, throughput.BARE, *RIVALS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-_POLL_S = 0.05
+_POLL_S = 0.01  # a cold start is measured until the ready line
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Serving:
     workers: int
     max_batch: int | None
     grpc: bool = False
+    style: str = ""
+    delay_us: int = 0
 
     @property
     def ports(self) -> tuple[int, int]:
@@ -42,16 +44,27 @@ class Serving:
 
 
 def arguments() -> Serving:
-    """NAME=MODEL.onnx --port P --workers N [--max-batch B] [--grpc]; port 0 means any that is free."""
+    """Parse the command line of a serve.py; port 0 means any free port."""
     parser = argparse.ArgumentParser()
     parser.add_argument("model", help="NAME=MODEL.onnx")
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--max-batch", type=int, help="requests in a batch, 1 for no batching; otherwise the peer's best")
+    parser.add_argument("--delay-us", type=int, default=0, help="how long a batch may wait for more, for those who have it")
+    parser.add_argument("--style", default="", help="how the peer is written, for those who have several ways")
     parser.add_argument("--grpc", action="store_true", help="the port is for gRPC, for those who have it")
     given = parser.parse_args()
     name, _, path = given.model.partition("=")
-    return Serving(name, str(Path(path).resolve()), given.port or free_port(), given.workers, given.max_batch, given.grpc)
+    return Serving(
+        name,
+        str(Path(path).resolve()),
+        given.port or free_port(),
+        given.workers,
+        given.max_batch,
+        given.grpc,
+        given.style,
+        given.delay_us,
+    )
 
 
 def free_port() -> int:

@@ -37,6 +37,7 @@ def main(serving: Serving) -> None:
     (version.parent / "config.pbtxt").write_text(_config(serving, onnx))
     if onnx:
         (version / "model.onnx").symlink_to(serving.model)
+        _name_server_library(folder / "lib")
     else:
         shutil.copy(_HERE / "model.py", version)
         shutil.copy(_HERE.parent / "common" / "onnx_model.py", version)
@@ -67,6 +68,14 @@ def _python_backend(folder: Path) -> Path:
     return folder
 
 
+def _name_server_library(folder: Path) -> None:
+    """Built backends need libtritonserver.so; the wheel has it under a name with a hash. A link keeps it one library."""
+    folder.mkdir()
+    (library,) = (_WHEEL.parents[1] / "nvidia_pytriton.libs").glob("libtritonserver*.so")
+    (folder / "libtritonserver.so").symlink_to(library)
+    os.environ["LD_LIBRARY_PATH"] = f"{folder}:{os.environ['LD_LIBRARY_PATH']}"
+
+
 def _config(serving: Serving, onnx: bool) -> str:
     model = OnnxModel(serving.model)
     wanted = serving.max_batch or _MAX_BATCH
@@ -80,7 +89,7 @@ def _config(serving: Serving, onnx: bool) -> str:
         *(f"output [ {_tensor(tensor, batches, onnx)} ]" for tensor in model.outputs),
     ]
     if batches and wanted > 1:
-        lines.append("dynamic_batching { }")
+        lines.append(f"dynamic_batching {{ max_queue_delay_microseconds: {serving.delay_us} }}")
     parameters = {"intra_op_thread_count": "1", "inter_op_thread_count": "1"} if onnx else {"model": serving.model}
     lines += [f'parameters {{ key: "{key}" value: {{ string_value: "{value}" }} }}' for key, value in parameters.items()]
     return "\n".join(lines) + "\n"
