@@ -1,6 +1,13 @@
 """`make claim-compat`: run Triton's own suites, and write their section of docs/reference/conformance.md.
 
 Run:  TRITON_QA_DIR=…/server/qa python -m conformance.originals [--only SUITE …]   from the repository's root.
+
+Triton's client repository is TRITON_CLIENT_DIR, by default the folder `client` beside `server`. What a suite lacks here is
+its row on the page, and keeps neither the page nor the claims from the other suites. On Debian the clients in other
+languages need rustup, Go, and these packages:
+
+    protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libgrpc++-dev rapidjson-dev libcurl4-openssl-dev
+    libopencv-dev zlib1g-dev googletest g++ make pkg-config default-jdk-headless maven nodejs npm
 """
 
 from __future__ import annotations
@@ -24,7 +31,7 @@ from conformance.originals import languages, section
 from conformance.originals.languages import LANGUAGES
 from conformance.originals.repository import generate
 from conformance.originals.suites import EXAMPLES, SUITES
-from conformance.originals.verdicts import argued_in_vain, judged
+from conformance.originals.verdicts import NOT_BUILT, argued_in_vain, judged
 from flyball.cli.progress import progress_on
 from flyball.native.machine import build_info
 
@@ -36,8 +43,7 @@ RECORD = Path("bench/results/compat.json")
 _ROOT = Path(__file__).resolve().parents[2]
 _HERE = Path(__file__).resolve().parent
 _HOW = (
-    "clone triton-inference-server/server, client and common into one folder:  "
-    "make claim-compat TRITON_QA_DIR=…/server/qa TRITON_CLIENT_DIR=…/client"
+    "clone triton-inference-server/server, client and common into one folder:  make claim-compat TRITON_QA_DIR=…/server/qa"
 )
 
 
@@ -48,20 +54,18 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=names, metavar="SUITE", help=", ".join(names))
     arguments = parser.parse_args()
     out = Console(stderr=True, highlight=False, soft_wrap=True)
-    qa, client = (os.environ.get(name) for name in ("TRITON_QA_DIR", "TRITON_CLIENT_DIR"))
+    qa = os.environ.get("TRITON_QA_DIR")
     if not qa:
         out.print(f"not measured here    Triton's own suites    TRITON_QA_DIR is not set; {_HOW}")
         return 0
     if not Path(qa, "common", "infer_util.py").is_file():
         raise NotHereError(f"TRITON_QA_DIR: {qa} is not the folder qa of Triton's repository; {_HOW}")
+    source = Path(qa).resolve()
+    client = Path(os.environ.get("TRITON_CLIENT_DIR") or source.parents[1] / "client").resolve()
     chosen = arguments.only or names
-    if not client:
-        out.print(f"not measured here    Triton's examples and clients    TRITON_CLIENT_DIR is not set; {_HOW}")
-        chosen = [name for name in chosen if name not in EXAMPLES]
-    chosen = [name for name in chosen if name not in LANGUAGES or _buildable(name, Path(client or qa), out)]
     commit = build_info().commit
     suites = _recorded(commit)
-    for suite, found in _run(Path(qa).resolve(), Path(client or qa).resolve(), chosen, out):
+    for suite, found in _run(source, client, chosen, out):
         suites[suite] = found
         _record(commit, suites)
     complete = all(name in suites for name in names)
@@ -78,11 +82,16 @@ def main() -> int:
     return 1 if failed or share < section.SHARE_MIN else 0
 
 
-def _buildable(suite: str, client: Path, out: Console) -> bool:
-    lacks = languages.missing(suite, client.resolve())
-    if lacks:
-        out.print(f"not measured here    {suite}    {lacks}", markup=False)
-    return lacks is None
+def _lacks(suite: str, qa: Path, client: Path) -> str | None:
+    """What is missing here for a suite."""
+    if suite not in EXAMPLES:
+        return None
+    if not (client / "src").is_dir():
+        return f"Triton's client repository is not at {client}; set TRITON_CLIENT_DIR"
+    for folder in ("docs/examples/model_repository", "src/test/models"):
+        if not (qa.parent / folder).is_dir():
+            return f"Triton's folder {folder} is missing beside qa"
+    return languages.missing(suite, client) if suite in LANGUAGES else None
 
 
 def _recorded(commit: str) -> dict[str, list[Row]]:
@@ -104,17 +113,21 @@ def _record(commit: str, suites: Mapping[str, list[Row]]) -> None:
 
 def _run(qa: Path, client: Path, names: list[str], out: Console) -> Iterator[tuple[str, list[Row]]]:
     """Each suite with its rows, as soon as it has ended."""
+    lacking = {name: reason for name in names if (reason := _lacks(name, qa, client))}
     environment = install_lock(_HERE / "requirements.lock", _ROOT / ".parts" / "triton-qa")
     if isinstance(environment, str):
         raise NotHereError(f"cannot install Triton's client: {environment}")
     made = _ROOT / ".parts" / "triton-qa-models"
     generate(qa, environment.python, made)
     built = _ROOT / ".parts" / "triton-clients"
-    faults = {name: languages.build(name, client, built, environment.python) for name in names if name in LANGUAGES}
-    for name, fault in faults.items():
-        if fault:
-            yield name, [Row(name, "build", FAIL, fault)]
-    names = [name for name in names if not faults.get(name)]
+    for name in names:
+        # A build knows nothing of flyball: where it fails, a tool or the network is missing.
+        if name in LANGUAGES and name not in lacking and (fault := languages.build(name, client, built, environment.python)):
+            lacking[name] = fault
+    for name, reason in lacking.items():
+        out.print(f"{NOT_BUILT}    {name}    {reason}", markup=False)
+        yield name, [Row(name, "build", NOT_BUILT, reason)]
+    names = [name for name in names if name not in lacking]
     flyball = Path(sys.executable).with_name("flyball")
     # A network of its own: the cases use Triton's ports, which may be taken here.
     command = ["unshare", "-rn", sys.executable, "-m", "conformance.originals.run"]

@@ -64,17 +64,9 @@ def controlled_over_grpc(here: Repositories) -> None:
 
 
 def _densenet(here: Repositories) -> None:
-    """A model of the quickstart's shapes and configuration: 1,000 classes, the highest of which is always the same."""
-    folder = here.here / "models" / "densenet_onnx"
-    (folder / "1").mkdir(parents=True)
-    (folder / "config.pbtxt").write_text(
-        'name: "densenet_onnx"\nplatform: "onnxruntime_onnx"\nmax_batch_size : 0\n'
-        'input [{ name: "data_0" data_type: TYPE_FP32 format: FORMAT_NCHW dims: [ 3, 224, 224 ]\n'
-        "  reshape { shape: [ 1, 3, 224, 224 ] } }]\n"
-        'output [{ name: "fc6_1" data_type: TYPE_FP32 dims: [ 1000 ] reshape { shape: [ 1, 1000, 1, 1 ] }\n'
-        '  label_filename: "densenet_labels.txt" }]\n'
-    )
-    (folder / "densenet_labels.txt").write_text("".join(f"LABEL {number}\n" for number in range(1000)))
+    """The quickstart's configuration and labels, and a model of its shapes: the highest class is always the same."""
+    folder = here.fixture("../docs/examples/model_repository/densenet_onnx")
+    (folder / "1").mkdir(exist_ok=True)
     weights = np.arange(1000, dtype=np.float32).reshape(1000, 1, 1)
     nodes = [
         helper.make_node("ReduceMean", ["data_0"], ["mean"], keepdims=1, axes=[1, 2, 3]),

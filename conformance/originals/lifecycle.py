@@ -6,7 +6,7 @@ import shutil
 from functools import partial
 from typing import TYPE_CHECKING
 
-from conformance.originals.stand_ins import identity, stand_in
+from conformance.originals.stand_ins import add_sub, identity, stand_in
 from conformance.originals.step import Step
 
 if TYPE_CHECKING:
@@ -22,9 +22,18 @@ _ONE = "--model-repository models"
 _TWO = "--model-repository models --model-repository models_0"
 _POLL = "--model-control-mode poll --repository-poll-secs 1"
 _EXPLICIT = "--model-control-mode explicit"
+_WAITS = "--queue-wait-ms-max 60000"
 _ONLY = "version_policy: {{ specific {{ versions: [{}] }}}}\n"
 _LOAD_S = 4.0
 """The cases expect a load to last longer than three seconds."""
+_LONG_LOAD_S = 6.0
+"""Some expect ten seconds, on average of two models; a load runs its model more than once."""
+_RUN_S = 3.0
+"""Requests are in flight when the server is told to leave, a second after they were sent."""
+_STRESS_S = 900
+"""32,768 loads and as many unloads, one at a time."""
+_ABSENT = "--model-repository xyzx"
+"""A repository that does not exist, by the name that the suite gives it."""
 
 
 def _floats(here: Repositories, *backends: str, to: str = "models") -> None:
@@ -61,6 +70,14 @@ def _outputs_fail(here: Repositories) -> None:
         here.edit(here.here / folder / "config.pbtxt", "OUTPUT", "_OUTPUT")
     _floats(here, "openvino", "libtorch")
     _floats(here, "onnx", to="models_0")
+
+
+def _no_config(here: Repositories) -> None:
+    """The model without a configuration is one of OpenVINO's, as in the suite; any file will do for it."""
+    here.empty("models_0", f"models/openvino_{_FLOATS}/1")
+    (here.here / f"models/openvino_{_FLOATS}/1/model.xml").write_text("<net/>")
+    _floats(here, "libtorch")
+    _floats(here, "onnx", "plan", to="models_0")
 
 
 def _no_version(here: Repositories) -> None:
@@ -168,11 +185,15 @@ def _one_identity(here: Repositories, *, config: bool = True, versions: int = 1)
     stand_in(folder, identity)
     for version in range(2, versions + 1):
         shutil.copytree(folder / "1", folder / str(version))
+    if versions > 1:
+        with (folder / "config.pbtxt").open("a") as file:
+            file.write("\nversion_policy: { specific: { versions: [1, 2] } }\n")
     if not config:
         (folder / "config.pbtxt").unlink()
 
 
 def _four_models(here: Repositories) -> None:
+    """Triton delays the creation of each; here their warm-ups take long."""
     for number in (1, 2):
         for source, name in (
             ("L0_lifecycle/identity_zero_1_int32", f"identity_zero_1_int32_{number}"),
@@ -180,7 +201,26 @@ def _four_models(here: Repositories) -> None:
         ):
             folder = here.fixture(source, name=name)
             here.edit(folder / "config.pbtxt", r"(?m)^name:.*$", f'name: "{name}"')
-            stand_in(folder, identity)
+            stand_in(folder, identity, seconds=_LONG_LOAD_S)
+
+
+def _slow_runs(here: Repositories) -> None:
+    stand_in(here.fixture("custom_models/custom_zero_1_float32"), identity, seconds=_RUN_S)
+
+
+def _with_ensemble(here: Repositories) -> None:
+    """The ensemble is the suite's own."""
+    here.fixture("L0_lifecycle/ensemble_zero_1_float32")
+    _slow_runs(here)
+    _identity(here, seconds=_LOAD_S)
+
+
+def _long_load(here: Repositories) -> None:
+    stand_in(here.fixture("python_models/identity_fp32"), identity, seconds=_LONG_LOAD_S)
+
+
+def _add_sub(here: Repositories) -> None:
+    stand_in(here.fixture("python_models/add_sub"), add_sub)
 
 
 def _replaced_backend(here: Repositories) -> None:
@@ -201,7 +241,7 @@ def _with_configs(here: Repositories, *, made: bool) -> None:
 
 
 def steps() -> tuple[Step, ...]:
-    """Every case that no other backend is needed for."""
+    """Every case except those of GPUs, sequences and what only a Python backend does."""
     slow = partial(_identity, seconds=_LOAD_S)
     reloads: list[tuple[str, Models]] = [
         ("test_model_availability_on_reload", slow),
@@ -214,6 +254,7 @@ def steps() -> tuple[Step, ...]:
     table: list[tuple[str, Models, str]] = [
         ("test_parse_error_modelfail", _model_fails, f"{_TWO} --strict-readiness"),
         ("test_parse_error_modelfail_nostrict", _model_fails, _TWO),
+        ("test_parse_error_no_model_config", _no_config, _TWO),
         ("test_init_error_modelfail", _outputs_fail, f"{_TWO} --strict-readiness"),
         ("test_parse_error_model_no_version", _no_version, f"{_ONE} --strict-readiness"),
         ("test_parse_ignore_zero_prefixed_version", partial(_other_version_name, name="003"), _ONE),
@@ -228,25 +269,36 @@ def steps() -> tuple[Step, ...]:
         ("test_multiple_model_repository_control", _two_repositories, f"{_TWO} {_EXPLICIT}"),
         ("test_model_control", _with_simple, f"{_ONE} {_EXPLICIT}"),
         ("test_model_control_fail", _emptied, f"{_ONE} {_EXPLICIT}"),
+        ("test_model_control_ensemble", _with_simple, f"{_ONE} {_EXPLICIT}"),
         ("test_multiple_model_repository_control_startup_models", _started, f"{_TWO} {started}"),
         ("test_model_repository_index", _indexed, f"{_TWO} {indexed}"),
         ("test_load_same_model_different_platform", _other_platform, f"{_ONE} {_EXPLICIT} --load-model simple_{_FLOATS}"),
         ("test_config_override", _overridden, f"{_ONE} {_EXPLICIT}"),
         ("test_file_override", _one_version, f"{_ONE} {_EXPLICIT} --load-model onnx_{_FLOATS}"),
         ("test_file_override_security", _one_version, f"{_ONE} {_EXPLICIT} --load-model onnx_{_FLOATS}"),
+        ("test_shutdown_dynamic", _slow_runs, f"{_ONE} {_WAITS}"),
+        ("test_shutdown_ensemble", _with_ensemble, f"{_ONE} {_WAITS}"),
         ("test_concurrent_model_load_speedup", _four_models, f"{_ONE} {_EXPLICIT}"),
         ("test_concurrent_model_load", _replaced_backend, f"{_ONE} {_EXPLICIT}"),
-        ("test_concurrent_same_model_load_unload_stress", _identity, f"{_ONE} {_EXPLICIT}"),
+        ("test_concurrent_model_load_unload", _with_ensemble, f"{_ONE} {_EXPLICIT}"),
         (
             "test_model_config_overwite",
             partial(_one_identity, config=False),
             f"{_ONE} {_EXPLICIT} --load-model identity_fp32",
         ),
+        ("test_shutdown_while_loading", _long_load, f"{_ONE} {_EXPLICIT}"),
+        ("test_shutdown_with_live_connection", _add_sub, _ONE),
         ("test_add_custom_config", partial(_with_configs, made=False), f"{_ONE} {_POLL} --model-config-name custom"),
         ("test_delete_custom_config", partial(_with_configs, made=True), f"{_ONE} {_POLL} --model-config-name custom"),
         ("test_load_new_model_version", partial(_one_identity, versions=3), f"{_ONE} {_EXPLICIT} --load-model *"),
     ]
-    found = [Step(FILE, models, flags, (f"LifeCycleTest.{case}",)) for case, models, flags in table]
+    log = {"SERVER_LOG": "/dev/null"}
+    found = [Step(FILE, models, flags, (f"LifeCycleTest.{case}",), log) for case, models, flags in table]
+    # The suite does so four times, with one repository and with two: flyball starts with none of them.
+    absent = ("LifeCycleTest.test_parse_error_noexit",)
+    found.append(Step(FILE, lambda _: None, f"{_ONE} {_ABSENT}", absent))
+    stress = ("LifeCycleTest.test_concurrent_same_model_load_unload_stress",)
+    found.append(Step(FILE, _identity, f"{_ONE} {_EXPLICIT}", stress, limit_s=_STRESS_S))
     for protocol in ("grpc", "http"):
         environment = {"TRITONSERVER_USE_GRPC": "1"} if protocol == "grpc" else {}
         found += [

@@ -90,6 +90,9 @@ def _status_later(here: Repositories) -> None:
     shutil.copytree(folder / "1", folder / "7")
 
 
+ONE_INSTANCE = {"compute_lanes": 1}
+"""The second request of a slow model runs after the first, as on a model of one instance."""
+
 # Its --http-max-input-size; here answers have a limit too.
 _LARGE = {"body_bytes_max": 1 << 27, "answer_bytes_max": 1 << 30}
 
@@ -115,7 +118,6 @@ def http(version: str) -> tuple[Step, ...]:
         Step(limits, _limits, cases=increased, settings=_LARGE),
         Step("http_request_many_chunks.py", simple, f"{_ONE} --model-control-mode explicit --load-model simple"),
         Step("http_restricted_api_test.py", simple, _restricted("inference,metadata"), label="restricted"),
-        Step("generate_endpoint_test.py", simple, label="generate"),
         Step("http_basic_auth_test.py", simple, label="nginx"),
     )
 
@@ -153,4 +155,14 @@ def cancellation() -> tuple[Step, ...]:
     def models(here: Repositories) -> None:
         _identity(here, "custom_identity_int32", "TYPE_INT32", rows=1024, seconds=6)
 
-    return (Step("grpc_cancellation_test.py", models, fresh=True),)
+    def scheduled(here: Repositories) -> None:
+        _identity(here, "dynamic_batch", "TYPE_FP32", rows=2, seconds=6)
+
+    waits = "--queue-wait-ms-max 60000"
+    kinds = ("grpc_async", "grpc_stream", "aio_grpc_async", "aio_grpc_stream")
+    calls = tuple(f"GrpcCancellationTest.test_{kind}_infer" for kind in kinds)
+    cases = tuple(f"TestScheduler.test_{kind}_scheduler_request_cancellation" for kind in ("dynamic_batch", "ensemble"))
+    return (
+        Step("grpc_cancellation_test.py", models, cases=calls, fresh=True),
+        Step("scheduler_test.py", scheduled, f"{_ONE} {waits}", cases, settings=ONE_INSTANCE),
+    )

@@ -27,13 +27,13 @@ from conformance.case import FAIL, PASS, Row
 from conformance.originals.repository import Repositories
 from conformance.originals.step import NAMESPACE, SETTINGS, Step, Suite
 from conformance.originals.suites import SUITES
+from conformance.originals.verdicts import NOT_RUN
 from flyball.bench.process import Process
 from flyball.errors import FlyballError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_CASE_S = 180
 _READY_S = 120.0
 _REASON_MAX = 300
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
@@ -56,8 +56,10 @@ class Originals:
             home = Path(folder)
             for name in ("common", "images", "python_models", "custom_models", suite.folder):
                 shutil.copytree(self.qa / name, home / name, dirs_exist_ok=True)
+            here = home / suite.folder
             for step in suite.steps:
-                yield from self._step(suite, step, home / suite.folder)
+                yield from self._step(suite, step, here)
+            yield from not_run(suite, here)
 
     def _step(self, suite: Suite, step: Step, here: Path) -> Iterator[Row]:
         repositories = Repositories(self.qa, self.made, here)
@@ -79,7 +81,7 @@ class Originals:
             return [f"example.{Path(step.file).stem}"]
         if step.built:
             return tests_in(self._program(suite, step).with_suffix(".tests"), step.cases)
-        return cases_of(here / step.file, step.cases)
+        return _cases_of(here, step)
 
     def _program(self, suite: Suite, step: Step) -> Path:
         return self.built / suite.name / "bin" / step.file
@@ -120,11 +122,11 @@ class Originals:
             start_new_session=True,
         )
         try:
-            said, _ = child.communicate(timeout=_CASE_S)
+            said, _ = child.communicate(timeout=step.limit_s)
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
             child.communicate()
-            return Row(suite.name, _named(case, step), FAIL, f"no result within {_CASE_S} s")
+            return Row(suite.name, _named(case, step), FAIL, f"no result within {step.limit_s} s")
         if step.says in said if step.says else child.returncode == 0:
             return Row(suite.name, _named(case, step), PASS)
         return Row(suite.name, _named(case, step), FAIL, _line(said))
@@ -141,6 +143,23 @@ def cases_of(file: Path, chosen: tuple[str, ...]) -> list[str]:
     if not chosen:
         return found
     return [case for case in found if case in chosen or case.partition(".")[0] in chosen]
+
+
+def not_run(suite: Suite, here: Path) -> Iterator[Row]:
+    """The cases of the suite's own test files that no step selects: they count as failed, unless they are argued."""
+    if not suite.has_cases:
+        return
+    chosen = {(step.file, case) for step in suite.steps if not step.built for case in _cases_of(here, step)}
+    files = {file for file, _ in chosen}
+    for file in sorted(here.glob("*.py")):
+        label = "" if file.name in files else f", {file.stem}"
+        for case in cases_of(file, ()):
+            if (file.name, case) not in chosen:
+                yield Row(suite.name, f"{_test(case)}{label}", FAIL, NOT_RUN)
+
+
+def _cases_of(here: Path, step: Step) -> list[str]:
+    return cases_of(here / step.file, step.cases) if step.arguments is None else []
 
 
 def tests_in(file: Path, patterns: tuple[str, ...]) -> list[str]:

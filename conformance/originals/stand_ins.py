@@ -69,7 +69,8 @@ def stand_in(
     inputs, outputs = [item.name for item in config.input], [item.name for item in config.output]
     made, kept = nodes(inputs, outputs)
     if seconds:
-        slow, constants = _slow(inputs[0], made[-1], max(1, round(seconds / product_s())))
+        kind = tensors[outputs[-1]].type.tensor_type.elem_type
+        slow, constants = _slow(inputs[0], made[-1], max(1, round(seconds / product_s())), kind)
         made, kept = [*made[:-1], *slow], [*kept, *constants]
     kept += [_default(tensor) for tensor in config.input if tensor.optional]
     graph = helper.make_graph(
@@ -90,7 +91,7 @@ def product_s() -> float:
     CPU time: other processes make a run longer than asked for, never shorter.
     """
     made, kept = identity(["numbers_in"], ["numbers_out"])
-    made, kept = _slow("numbers_in", made[-1], _MEASURED_PRODUCTS)
+    made, kept = _slow("numbers_in", made[-1], _MEASURED_PRODUCTS, TensorProto.INT32)
     tensors = [helper.make_tensor_value_info(name, TensorProto.INT32, [1]) for name in ("numbers_in", "numbers_out")]
     with tempfile.TemporaryDirectory(prefix="fb-") as folder:
         path = Path(folder) / "model.onnx"
@@ -116,7 +117,7 @@ def _default(tensor: Any) -> Any:
     return numpy_helper.from_array(np.zeros([1 if size == -1 else size for size in tensor.dims], np.float32), tensor.name)
 
 
-def _slow(of: str, last: Any, products: int) -> tuple[list[Any], list[Any]]:
+def _slow(of: str, last: Any, products: int, kind: int) -> tuple[list[Any], list[Any]]:
     """The last node behind products of matrices that depend on an input, so that nothing is computed ahead."""
     constants = [
         numpy_helper.from_array(np.eye(_WIDE, dtype=np.float32), "wide"),
@@ -146,7 +147,7 @@ def _slow(of: str, last: Any, products: int) -> tuple[list[Any], list[Any]]:
         helper.make_node("Loop", ["products", "go_on", "first"], ["multiplied"], body=body),
         helper.make_node("ReduceMean", ["multiplied"], ["mean"], keepdims=0),
         helper.make_node("Mul", ["mean", "none"], ["zero"]),
-        helper.make_node("Cast", ["zero"], ["nothing"], to=TensorProto.INT32),
+        helper.make_node("Cast", ["zero"], ["nothing"], to=kind),
         helper.make_node("Add", ["early", "nothing"], [result]),
     ]
     return nodes, constants

@@ -40,6 +40,8 @@ class Step:
     """What the case must print; its exit code is then not compared, as in the suite."""
     settings: Mapping[str, object] = field(default_factory=dict)
     """Settings of the server for which flyball has no flag."""
+    limit_s: int = 180
+    """After this time the case fails."""
     label: str = ""
     """What tells this step's cases from others of the same name: a protocol, say."""
 
@@ -51,3 +53,8 @@ class Suite:
     name: str
     folder: str
     steps: tuple[Step, ...]
+
+    @property
+    def has_cases(self) -> bool:
+        """Its folder's own test files are the suite, not examples or programs of the client repository."""
+        return any(step.arguments is None and not step.built for step in self.steps)

@@ -100,6 +100,23 @@ def _input_shapes(here: Repositories) -> None:
     )
     stand_in(folder, identity)
     here.take("qa_model_repository", "onnx_object_int32_int32")
+    # Models of TensorRT; the second has rows, but its shape tensor has none, which only a shape tensor may.
+    for name, axes in (("plan_nobatch_zero_1_float32_int32", "-1, -1"), ("plan_zero_1_float32_int32", "-1, -1, -1")):
+        _shape_tensor(here.here / "models" / name, axes)
+
+
+def _shape_tensor(folder: Path, axes: str) -> None:
+    folder.mkdir()
+    tensors = (("DUMMY_{}0", "TYPE_FP32", axes), ("{}0", "TYPE_INT32", "2"))
+    (folder / "config.pbtxt").write_text(
+        f'name: "{folder.name}"\nmax_batch_size: 0\n'
+        + "".join(
+            f'{role} [{{ name: "{name.format(role.upper())}" data_type: {kind} dims: [ {dims} ] }}]\n'
+            for role in ("input", "output")
+            for name, kind, dims in tensors
+        )
+    )
+    stand_in(folder, identity)
 
 
 def _slow_simple(here: Repositories) -> None:
@@ -113,6 +130,18 @@ def _large_offset(here: Repositories) -> None:
             shutil.rmtree(here.here / "models" / f"{backend}_int32_int32_int32" / str(version))
 
 
+def _parameter(here: Repositories) -> None:
+    """Triton's model returns a request's parameters, which only a Python backend can read; this one returns its input."""
+    folder = here.here / "models" / "parameter"
+    folder.mkdir()
+    (folder / "config.pbtxt").write_text(
+        'name: "parameter"\nmax_batch_size: 0\n'
+        'input [{ name: "INPUT0" data_type: TYPE_FP32 dims: [ 1 ] }]\n'
+        'output [{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [ 1 ] }]\n'
+    )
+    stand_in(folder, identity)
+
+
 def _class_count(here: Repositories) -> None:
     stand_in(here.fixture("python_models/identity_fp32"), identity)
     folder = here.fixture("python_models/identity_fp32", name="identity_bytes")
@@ -121,8 +150,6 @@ def _class_count(here: Repositories) -> None:
     stand_in(folder, identity)
 
 
-_ONE_INSTANCE = {"compute_lanes": 1}
-"""The second request of a slow model runs after the first, as on a model of one instance."""
 _WAITS = "--queue-wait-ms-max 60000"
 _BACKENDS = {"BACKENDS": "onnx", "ENSEMBLES": "0", "TRITON_SERVER_CPU_ONLY": "1"}
 _SHM_AFTER = (
@@ -152,7 +179,7 @@ def _shared_memory() -> tuple[Step, ...]:
         steps += [
             Step(file, protocols.simple, cases=off, environment=environment, label=client),
             Step(file, protocols.simple, _SHARED, others, environment, fresh=True, label=client),
-            Step(file, _slow_simple, f"{_SHARED} {_WAITS}", slow, environment, fresh=True, settings=_ONE_INSTANCE),
+            Step(file, _slow_simple, f"{_SHARED} {_WAITS}", slow, environment, fresh=True, settings=protocols.ONE_INSTANCE),
             Step(file, _large_offset, _SHARED, large, environment, label=client),
         ]
     return tuple(steps)
@@ -188,9 +215,12 @@ SUITES = (
     Suite(
         "parameters",
         "L0_parameters",
-        tuple(
-            Step("class_count_test.py", _class_count, environment={"CLIENT_TYPE": client}, label=client)
-            for client in ("http", "grpc")
+        (
+            Step("parameters_test.py", _parameter),
+            *(
+                Step("class_count_test.py", _class_count, environment={"CLIENT_TYPE": client}, label=client)
+                for client in ("http", "grpc")
+            ),
         ),
     ),
     Suite("request_cancellation", "L0_request_cancellation", protocols.cancellation()),

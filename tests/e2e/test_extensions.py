@@ -127,6 +127,33 @@ def test_a_body_that_is_not_what_it_must_be_is_refused_with_its_reason(
     assert reply.error.startswith(text)
 
 
+def test_the_models_are_listed_by_name_as_kserve_does(server: Server) -> None:
+    with Http(server) as connection:
+        reply = connection.get("/v2/models")
+    assert (reply.status, reply.json) == (200, {"models": ["linear"]})
+
+
+def test_with_tritons_statuses_a_body_above_the_limit_is_a_400(
+    start: Callable[..., Server], model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    statuses = {}
+    for triton in (False, True):
+        config = tmp_path / f"{triton}.json"
+        settings = {"listen": ["127.0.0.1:0"], "body_bytes_max": 4096, "triton_statuses": triton}
+        config.write_text(json.dumps(settings))
+        with Http(start(*serving.flyball(), "serve", model("linear"), "--config", config)) as connection:
+            statuses[triton] = connection.post("/v2/models/linear/infer", b" " * 4097).status
+    assert statuses == {False: 413, True: 400}
+
+
+def test_a_parameter_with_a_reserved_name_is_refused_in_tritons_words(server: Server) -> None:
+    request = {"inputs": [], "parameters": {"triton_final_response": True}}
+    with Http(server) as connection:
+        reply = connection.post("/v2/models/linear/infer", request)
+    assert reply.status == 400
+    assert "parameter keys starting with 'triton_' are reserved for Triton usage" in reply.error
+
+
 def test_an_index_of_what_is_ready_leaves_the_rest_out(server: Server) -> None:
     with Http(server) as connection:
         assert connection.post("/v2/repository/models/linear/unload", b"").status == 200

@@ -8,11 +8,12 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
 from onnx import TensorProto, helper, numpy_helper
 from tritonclient.utils import InferenceServerException
 
-from tests.support import command_line, model_repositories, serving, triton_clients
+from tests.support import command_line, model_repositories, onnx_models, serving, triton_clients
 from tests.support.serving import Server, until
 from tests.support.wire import Http, assert_same
 
@@ -81,6 +82,25 @@ def test_what_the_policy_leaves_out_and_what_is_not_ours_is_not_there(server: Se
         assert not client.is_model_ready("churn", "1")
         assert not client.is_model_ready("vision")
         assert client.get_model_metadata("churn")["versions"] == ["2", "3"]
+
+
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+def test_bytes_that_are_not_utf_8_pass_through_a_model_that_only_moves_them(
+    start: Callable[..., Server], tmp_path: Path, protocol: str
+) -> None:
+    path = model_repositories.add(tmp_path, "echo") / "1/model.onnx"
+    tensors = [onnx_models.value(name, TensorProto.STRING, ["n"]) for name in "xy"]
+    onnx_models.save(path, [helper.make_node("Identity", ["x"], ["y"])], tensors[:1], tensors[1:])
+    server = start(*serving.flyball(), "serve", "--model-repository", tmp_path, "--listen", "127.0.0.1:0")
+    library, client_of = {
+        "http": (triton_http, triton_clients.http_client),
+        "grpc": (triton_grpc, triton_clients.grpc_client),
+    }[protocol]
+    sent = np.array([b"\xff\xfe", b"", b"\x00\x80", "grün".encode()], np.object_)
+    tensor = library.InferInput("x", [4], "BYTES")
+    tensor.set_data_from_numpy(sent)
+    with client_of(server) as client:
+        assert client.infer("echo", [tensor]).as_numpy("y").tolist() == sent.tolist()
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])

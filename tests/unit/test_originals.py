@@ -13,8 +13,9 @@ from conformance.originals import languages, run, section
 from conformance.originals.languages import LANGUAGES, missing
 from conformance.originals.run import cases_of
 from conformance.originals.stand_ins import add_sub, constant, identity, stand_in
+from conformance.originals.step import Step, Suite
 from conformance.originals.suites import SUITES
-from conformance.originals.verdicts import ARGUED, DIFFERS, NOT_APPLICABLE, argued_in_vain, judged
+from conformance.originals.verdicts import ARGUED, DIFFERS, NOT_APPLICABLE, NOT_BUILT, NOT_RUN, argued_in_vain, judged
 from flyball.native.models import model_files
 
 SUITE = """
@@ -30,8 +31,8 @@ class Second(Base):
 """
 ROWS = [
     Row("infer", "test_raw_uuu", PASS),
-    Row("infer", "test_ensemble_mix_type", FAIL, "no attribute"),
-    Row("lifecycle", "test_file_override", FAIL, "501"),
+    Row("lifecycle", "test_shutdown_sequence", FAIL, NOT_RUN),
+    Row("lifecycle", "test_file_override", FAIL, "a load with 'file:1/model.onnx' is not offered"),
     Row("infer", "test_raw_sss", FAIL, "a | b"),
 ]
 
@@ -73,6 +74,7 @@ def test_a_failed_case_is_argued_or_fails_and_one_that_passes_needs_no_argument(
     assert [row.verdict for row in rows] == [PASS, NOT_APPLICABLE, DIFFERS, FAIL]
     assert section.passed_share(rows) == pytest.approx(1 / 3)
     assert argued_in_vain(rows) == []
+    assert judged([Row("lifecycle", "test_file_override", FAIL, "the server did not start: exit 1")])[0].verdict == FAIL
     passed = Row("lifecycle", "test_file_override", PASS)
     assert argued_in_vain(judged([passed])) == [passed]
 
@@ -80,6 +82,44 @@ def test_a_failed_case_is_argued_or_fails_and_one_that_passes_needs_no_argument(
 def test_every_argument_names_a_suite_and_one_case_exactly() -> None:
     assert {suite for suite, _ in ARGUED} <= {suite.name for suite in SUITES}
     assert not [case for _, case in ARGUED if set(case) & set("*?[]")]
+
+
+def test_no_argument_excuses_a_server_that_does_not_start_a_timeout_or_a_failed_import() -> None:
+    failures = ("the server did not start: exit 1", "no result within 180 s", "ModuleNotFoundError: No module named 'x'")
+    assert not [case for case, argument in ARGUED.items() if any(argument.says in failure for failure in failures)]
+
+
+def test_a_case_that_no_step_selects_counts(tmp_path: Path) -> None:
+    (tmp_path / "suite.py").write_text(SUITE)
+    (tmp_path / "other.py").write_text("class Third:\n    def test_d(self): ...\n")
+    step = Step("suite.py", lambda _: None, cases=("First",))
+    assert list(run.not_run(Suite("infer", "L0_infer", (step,)), tmp_path)) == [
+        Row("infer", "test_d, other", FAIL, NOT_RUN),
+        Row("infer", "test_c", FAIL, NOT_RUN),
+    ]
+    example = Step("example.py", lambda _: None, arguments="-v")
+    assert list(run.not_run(Suite("examples", "images", (example,)), tmp_path)) == []
+
+
+def test_a_suite_that_cannot_be_built_is_a_row_that_counts_nowhere() -> None:
+    rows = [*judged(ROWS), Row("go_client", "build", NOT_BUILT, "go is missing")]
+    text = section.section(rows, "abc")
+    assert "| go_client | not built here | | | | |" in text
+    assert "| **all** | 4 | 1 | 1 | 1 | 1 |" in text
+    assert "| go_client | `build` | not built here | go is missing |" in text
+    assert section.passed_share(rows) == section.passed_share(judged(ROWS))
+
+
+def test_what_a_suite_of_the_client_repository_lacks_is_named(tmp_path: Path) -> None:
+    qa, client = tmp_path / "server/qa", tmp_path / "client"
+    assert originals._lacks("infer", qa, client) is None
+    assert str(client) in (originals._lacks("examples", qa, client) or "")
+    (client / "src").mkdir(parents=True)
+    assert "docs/examples" in (originals._lacks("examples", qa, client) or "")
+    for folder in ("docs/examples/model_repository", "src/test/models"):
+        (tmp_path / "server" / folder).mkdir(parents=True)
+    assert originals._lacks("examples", qa, client) is None
+    assert "common" in (originals._lacks("go_client", qa, client) or "")
 
 
 def test_a_record_of_an_older_form_or_of_a_development_build_is_absent(
@@ -99,7 +139,8 @@ def test_a_record_of_an_older_form_or_of_a_development_build_is_absent(
 
 def test_the_section_is_the_end_of_the_page_and_is_replaced_alone() -> None:
     text = section.section(judged(ROWS), "abc")
-    assert "| infer | 3 | 1 | 0 | 1 | 1 |" in text
+    assert "| infer | 2 | 1 | 0 | 0 | 1 |" in text
+    assert "| lifecycle | 2 | 0 | 1 | 1 | 0 |" in text
     assert "| **all** | 4 | 1 | 1 | 1 | 1 |" in text
     assert r"| infer | `test_raw_sss` | fail | a \| b |" in text
     page = section.replaced("# Conformance\n\nrows\n", text)

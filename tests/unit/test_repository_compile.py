@@ -101,6 +101,26 @@ def test_tensors_are_compared_with_those_of_the_models_file(tmp_path):
     }
 
 
+@pytest.mark.parametrize(
+    ("operator", "attributes", "warnings"),
+    [
+        ("Identity", {}, {}),
+        (
+            "StringNormalizer",
+            {"case_change_action": "LOWER"},
+            {"input x": "BYTES must be UTF-8: this model computes on texts"},
+        ),
+    ],
+)
+def test_a_model_that_computes_on_texts_says_that_they_must_be_utf_8(tmp_path, operator, attributes, warnings):
+    path = model_repositories.add(tmp_path, "m") / "1/model.onnx"
+    node = onnx.helper.make_node(operator, ["x"], ["y"], **attributes)
+    tensors = [onnx_models.value(name, onnx.TensorProto.STRING, ["n"]) for name in "xy"]
+    onnx_models.save(path, [node], tensors[:1], tensors[1:])
+    _, report = only(tmp_path)
+    assert said(report) == warnings
+
+
 def test_flags_go_before_configurations_and_the_rest_of_these_stays(tmp_path):
     text = "max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 2000 }"
     model_repositories.add(tmp_path, "m", text)

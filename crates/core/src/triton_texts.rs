@@ -101,6 +101,17 @@ pub fn too_many_strings(model: &str, input: &str, wanted: usize) -> String {
     )
 }
 
+/// `server/src/http_server.cc` and `server/src/grpc/infer_handler.cc`, for parameters of requests
+pub const RESERVED_PREFIX: &str = "triton_";
+
+/// `server/src/http_server.cc` and `server/src/grpc/infer_handler.cc`; the first has not the parameter's name.
+pub fn reserved_parameter(name: &str) -> String {
+    format!(
+        "parameter keys starting with '{RESERVED_PREFIX}' are reserved for Triton usage and should not be specified; \
+         got '{name}'"
+    )
+}
+
 /// `core/src/infer_request.cc`
 pub fn output_twice(output: &str) -> String {
     format!("output '{output}' already exists in request")

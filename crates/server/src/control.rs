@@ -19,8 +19,8 @@ use std::time::Duration;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
-/// Maximum waiting orders.
-pub(crate) const ORDERS_MAX: usize = 16;
+/// Maximum waiting orders; each holds a name, and a load the configuration of its request's body.
+pub(crate) const ORDERS_MAX: usize = 64;
 /// The largest models load for minutes; after this time the caller is referred to the index.
 const ORDER_WAIT_MAX: Duration = Duration::from_secs(600);
 /// The nice value of a load on a busy machine.

@@ -117,6 +117,7 @@ def _source(
     route = str(chosen[-1])
     shapes = tensors.shapes_of(config, files[paths[route]], notes)
     optional = tensors.optional_of(config, files[paths[route]], notes)
+    tensors.say_texts(paths[route], files[paths[route]], notes)
     labels = tensors.labels_of(config, folder, notes)
     terms = _with_flags(batching.terms_of(config, notes), flags, notes)
     mapping.note_unmapped(config, notes)

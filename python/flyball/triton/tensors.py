@@ -5,14 +5,17 @@ Other differences are reported. A type or shape missing in the file is not compa
 
 from __future__ import annotations
 
+from contextlib import suppress
 from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
 from flyball.documents.snapshot.models import RANK_MAX, SHAPES_MAX, ClientShape
 from flyball.errors import ModelRefusedError
+from flyball.native.models import scan_model
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from flyball.native.model_documents import DeclaredTensor, ModelFiles
     from flyball.triton.config import Config
@@ -74,6 +77,17 @@ def optional_of(config: Config, files: ModelFiles, notes: Notes) -> list[str]:
         elif tensor.optional:
             notes.unmapped(path, "the model has no default, so a request must contain it")
     return constants
+
+
+def say_texts(path: Path, files: ModelFiles, notes: Notes) -> None:
+    """Report BYTES inputs that must be UTF-8: ONNX defines strings so, and operators of the model read them."""
+    texts = [tensor.name for tensor in files.inputs if tensor.datatype == "BYTES"]
+    if not texts:
+        return
+    # A server refuses what the scan refuses, when it loads the model.
+    with suppress(ModelRefusedError):
+        if not scan_model(path).moves_texts:
+            notes.unmapped(f"input {_listed(texts)}", "BYTES must be UTF-8: this model computes on texts")
 
 
 def _named_constants(config: Config, files: ModelFiles) -> list[DeclaredTensor]:

@@ -5,7 +5,7 @@
 //! tensor is passed on as soon as it is read: no list is built.
 
 use super::check::Axes;
-use super::parameters::{Known, Parameter};
+use super::parameters::{Known, Parameter, is_reserved};
 use super::shared::Shared;
 use flyball_core::{Fault, RequestLimits};
 use serde::Deserialize;
@@ -85,26 +85,51 @@ impl<'t> TensorParameters<'t> {
     }
 }
 
-#[derive(Default, Deserialize)]
+/// Written by hand: a name with a reserved prefix is rejected, and derived code sees whole names only.
+#[derive(Default)]
 struct RequestParameters<'t> {
     binary_data_output: Option<bool>,
-    #[serde(borrow)]
-    timeout: Option<Parameter<'t>>,
-    #[serde(borrow)]
-    priority: Option<Parameter<'t>>,
-    #[serde(borrow)]
-    sequence_id: Option<Parameter<'t>>,
-    #[serde(borrow)]
-    sequence_start: Option<Parameter<'t>>,
-    #[serde(borrow)]
-    sequence_end: Option<Parameter<'t>>,
+    known: Known<'t>,
 }
 
-impl<'t> RequestParameters<'t> {
-    fn known(self) -> Known<'t> {
-        let sequence = [self.sequence_id, self.sequence_start, self.sequence_end];
-        let in_sequence = sequence.iter().flatten().any(|parameter| !parameter.is_nothing());
-        Known { timeout: self.timeout, priority: self.priority, in_sequence }
+impl<'t> Deserialize<'t> for RequestParameters<'t> {
+    fn deserialize<D: Deserializer<'t>>(deserializer: D) -> Result<RequestParameters<'t>, D::Error> {
+        deserializer.deserialize_map(RequestParametersVisitor)
+    }
+}
+
+struct RequestParametersVisitor;
+
+impl<'t> Visitor<'t> for RequestParametersVisitor {
+    type Value = RequestParameters<'t>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("'parameters' to be an object")
+    }
+
+    fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<RequestParameters<'t>, A::Error> {
+        let (mut binary, mut timeout, mut priority, mut reserved) = (None, None, None, None);
+        let (mut id, mut start, mut end) = (None, None, None);
+        while let Some(Text(key)) = map.next_key::<Text<'t>>()? {
+            match key.as_ref() {
+                "binary_data_output" => once("binary_data_output", &mut binary, map.next_value()?)?,
+                "timeout" => once("timeout", &mut timeout, map.next_value()?)?,
+                "priority" => once("priority", &mut priority, map.next_value()?)?,
+                "sequence_id" => once("sequence_id", &mut id, map.next_value()?)?,
+                "sequence_start" => once("sequence_start", &mut start, map.next_value()?)?,
+                "sequence_end" => once("sequence_end", &mut end, map.next_value()?)?,
+                name => {
+                    if is_reserved(name) {
+                        reserved.get_or_insert(key);
+                    }
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        let sequence: [Option<Option<Parameter<'t>>>; 3] = [id, start, end];
+        let in_sequence = sequence.into_iter().flatten().flatten().any(|given| !given.is_nothing());
+        let known = Known { timeout: timeout.flatten(), priority: priority.flatten(), in_sequence, reserved };
+        Ok(RequestParameters { binary_data_output: binary.flatten(), known })
     }
 }
 
@@ -179,7 +204,7 @@ impl<'t, P: Parts<'t>> Visitor<'t> for EnvelopeVisitor<'_, P> {
         inputs.ok_or_else(|| A::Error::missing_field("inputs"))?;
         let parameters = parameters.flatten().unwrap_or_default();
         let binary_outputs = parameters.binary_data_output.unwrap_or(false);
-        Ok(Envelope { id: id.flatten(), binary_outputs, parameters: parameters.known() })
+        Ok(Envelope { id: id.flatten(), binary_outputs, parameters: parameters.known })
     }
 }
 

@@ -4,7 +4,7 @@
 //! whole tensor header, so a body limit alone does not bound memory.
 
 use super::check::{Axes, STRING_BYTES, check_name, check_output, check_tensor_count};
-use super::parameters::{self, Known, Parameter};
+use super::parameters::{self, EMPTY_FINAL, Known, Parameter, is_reserved};
 use super::shared::Shared;
 use crate::fields::{Field, Fields, malformed, map_entry};
 use crate::proto::inference::InferTensorContents;
@@ -97,6 +97,9 @@ impl<'m> InferRequestReader<'m> {
                     ("priority", given) => head.parameters.priority = Some(given),
                     ("sequence_id" | "sequence_start" | "sequence_end", given) => {
                         head.parameters.in_sequence |= !given.is_nothing();
+                    }
+                    (name, _) if is_reserved(name) && name != EMPTY_FINAL => {
+                        head.parameters.reserved.get_or_insert(Cow::Borrowed(name));
                     }
                     _ => {}
                 },

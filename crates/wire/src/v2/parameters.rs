@@ -1,6 +1,6 @@
 //! Request and tensor parameters that affect serving, equal for HTTP and gRPC.
 
-use flyball_core::{Fault, Priority};
+use flyball_core::{Fault, Priority, triton_texts};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::borrow::Cow;
 use std::fmt;
@@ -23,11 +23,24 @@ pub(super) struct Known<'t> {
     pub(super) priority: Option<Parameter<'t>>,
     /// `sequence_id`, `sequence_start` or `sequence_end` has a value.
     pub(super) in_sequence: bool,
+    /// The first parameter whose name is reserved.
+    pub(super) reserved: Option<Cow<'t, str>>,
+}
+
+/// The one reserved parameter that a request over gRPC may have: it asks streams for an empty last response.
+pub(super) const EMPTY_FINAL: &str = "triton_enable_empty_final_response";
+
+/// Whether Triton keeps this name for itself.
+pub(super) fn is_reserved(name: &str) -> bool {
+    name.starts_with(triton_texts::RESERVED_PREFIX)
 }
 
 impl Known<'_> {
     /// The caller's timeout and the request's priority.
     pub(super) fn check(&self) -> Result<(Option<Duration>, Priority), Fault> {
+        if let Some(name) = &self.reserved {
+            return Err(Fault::malformed(triton_texts::reserved_parameter(name)));
+        }
         if self.in_sequence {
             return Err(Fault::not_offered(
                 "flyball serves stateless models, and has no sequences; send requests without sequence_id, \

@@ -1,4 +1,4 @@
-//! `timeout` and `priority`: parsed alike over HTTP and gRPC, and rejected with the same text.
+//! `timeout`, `priority` and reserved names: parsed alike over HTTP and gRPC, and rejected with the same text.
 
 use super::{GrpcDialect, http, parse, parse_json};
 use crate::proto::inference::infer_parameter::ParameterChoice;
@@ -126,6 +126,33 @@ fn a_request_in_a_sequence_is_refused_and_one_that_names_none_is_not() {
         over_http(name, value).expect("parses");
         over_grpc(name, Some(choice)).expect("parses");
     }
+}
+
+#[test]
+fn a_parameter_with_a_reserved_name_is_refused_by_both_protocols() {
+    for name in ["triton_final_response", "triton_injected_via_header", "triton_"] {
+        let over_grpc = over_grpc(name, Some(ParameterChoice::StringParam("x".into())));
+        let refusals = [over_http(name, "\"x\""), over_http(name, "null"), over_grpc];
+        for fault in refusals.map(|parsed| parsed.expect_err(name)) {
+            assert_eq!(fault.kind, FaultKind::MalformedRequest);
+            assert!(fault.text.contains("reserved for Triton usage"), "{fault}");
+            assert!(fault.text.ends_with(&format!("got '{name}'")), "{fault}");
+        }
+    }
+    over_http("my_triton_", "1").expect("parses");
+}
+
+#[test]
+fn only_grpc_takes_the_reserved_parameter_of_streams() {
+    let name = "triton_enable_empty_final_response";
+    over_grpc(name, Some(ParameterChoice::BoolParam(true))).expect("parses");
+    assert_eq!(over_http(name, "true").expect_err("is refused").kind, FaultKind::MalformedRequest);
+}
+
+#[test]
+fn a_parameter_twice_in_json_is_refused() {
+    let parsed = parse_json(r#"{"inputs":[],"parameters":{"timeout":1,"timeout":2}}"#);
+    assert!(parsed.expect_err("is refused").text.contains("duplicate field `timeout`"));
 }
 
 #[test]
