@@ -96,12 +96,6 @@ def flyball_serve(subject: Subject) -> Process:
     return Process(command, cpus=split_cpus()[0])
 
 
-def fastapi(subject: Subject, style: str, cpus: list[int] | None = None) -> Process:
-    """The FastAPI peer with one worker."""
-    peer = [sys.executable, "-m", "flyball.bench.peers.fastapi_peer"]
-    return Process([*peer, f"{subject.name}={subject.path}", "--style", style], cpus=cpus or split_cpus()[0])
-
-
 def echo() -> Process:
     """The echo on our own stack: no parsing, no model."""
     return Process([str(need(ECHO)), *ANY_PORT], cpus=split_cpus()[0])

@@ -170,6 +170,7 @@ CALLS: list[tuple[str, Callable[[flyball.Client], object]]] = [
 
 def test_mistakes_of_the_first_hour(folder: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr("flyball.cli.starting_server.WAIT_S", 0)
     monkeypatch.chdir(folder)
     for name in [name for name in os.environ if name.startswith("FLYBALL_") and name != "FLYBALL_GOLDEN"]:
         monkeypatch.delenv(name)

@@ -87,6 +87,7 @@ REQUESTS: list[tuple[str, str, object]] = [
     ("POST", "/v1/decisions/plain", {"input": ROW, "explan": True}),
     ("POST", "/v1/decisions/plain", {"input": {**ROW, "amount": -3.0, "currency": "EURO", "contry": "DE"}}),
     ("POST", "/v1/decisions/plain", {"input": {**ROW, "amount": "much"}}),
+    ("POST", "/v1/decisions/plain", {"card_id": "c-1", "amount": 12.5}),
     ("POST", "/v1/decisions/plain", {"rows": []}),
     ("POST", "/v1/decisions/frod", {"input": ROW}),
     ("GET", "/v1/decisions/frod", None),
@@ -119,6 +120,7 @@ def server(folder: Path) -> Iterator[Server]:
 def test_messages_of_the_commands(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setattr("flyball.cli.starting_server.WAIT_S", 0)
     for name in [name for name in os.environ if name.startswith("FLYBALL_")]:
         if name != "FLYBALL_GOLDEN":
             monkeypatch.delenv(name)

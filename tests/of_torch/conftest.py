@@ -1,4 +1,4 @@
-"""Tests of PyTorch's conversion: `make test-torch` runs them in an environment that has torch, and nothing else collects them."""
+"""Tests of PyTorch's conversion: `make test-torch` runs them where torch is installed, and nothing else collects them."""
 
 import os
 

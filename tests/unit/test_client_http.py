@@ -268,7 +268,7 @@ def test_what_is_no_address_is_refused(url):
 
 
 def test_an_address_without_a_scheme_is_refused_with_the_one_that_was_meant():
-    with pytest.raises(errors.UsageError, match="write {2}http://127.0.0.1:8080$"):
+    with pytest.raises(errors.UsageError, match=r"write {2}http://127.0.0.1:8080$"):
         Client("127.0.0.1:8080")
 
 

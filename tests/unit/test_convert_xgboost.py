@@ -130,6 +130,50 @@ def test_a_value_that_stands_for_missing_is_refused(tmp_path: Path) -> None:
         convert(model, data=frame, out=tmp_path / "out", target="fraud")
 
 
+def lost_by_xgboost(texts: list[str]) -> bool:
+    """Whether this XGBoost damages such categories: it cuts their bytes by lengths in characters."""
+    import xgboost
+
+    frame = pd.DataFrame({"kind": pd.Categorical(texts * 4, categories=texts)})
+    data = xgboost.DMatrix(frame, np.arange(len(frame)), enable_categorical=True)
+    booster = xgboost.train({"nthread": 1}, data, 1)
+    _, stored = booster.get_categories(export_to_arrow=True).to_arrow()[0]
+    return [bytes(value) for value in stored.cast("binary").to_pylist()] != [text.encode() for text in texts]
+
+
+def trained_on_kinds(texts: list[str]) -> tuple[Any, pd.DataFrame]:
+    """A classifier with one categorical column, and its rows."""
+    import xgboost
+
+    random = np.random.default_rng(11)
+    kinds = pd.Series(random.choice(texts, 600), dtype=object)
+    frame = pd.DataFrame({"amount": random.exponential(50, 600), "kind": kinds})
+    frame["fraud"] = ((frame["kind"] == texts[0]) | (frame["amount"] > 120)).astype(int)
+    rows = frame[["amount", "kind"]].assign(kind=frame["kind"].astype("category"))
+    model = xgboost.XGBClassifier(n_estimators=4, n_jobs=1, enable_categorical=True).fit(rows, frame["fraud"])
+    return model, frame
+
+
+def test_categories_that_xgboost_has_damaged_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    texts = ["médical", "café", "retail"]
+    if not lost_by_xgboost(sorted(texts)):
+        pytest.skip("this XGBoost stores categories that are not ASCII")
+    model, frame = trained_on_kinds(texts)
+    with pytest.raises(ModelRefusedError, match=r"(?s)damaged the categories of 'kind'.*'médical'.*\n.*ASCII") as caught:
+        convert(model, data=frame, out=tmp_path / "out", target="fraud", name="fraud")
+    assert caught.value.next_step is not None
+    assert "an XGBoost newer than 3.2" in caught.value.next_step
+    assert not (tmp_path / "out").exists()
+
+
+def test_ascii_categories_are_taken_although_the_data_has_others_that_training_has_not_seen(tmp_path: Path) -> None:
+    model, frame = trained_on_kinds(["medical", "cafe", "retail"])
+    other = frame.assign(kind=frame["kind"].mask(frame.index % 7 == 0, "école"))
+    made = convert(model, data=other, out=tmp_path / "out", target="fraud", name="fraud")
+    rows = frame[["amount", "kind"]].assign(kind=frame["kind"].astype("category"))
+    np.testing.assert_allclose(trained_models.scores(made, frame), model.predict_proba(rows)[:, 1], rtol=0, atol=1e-6)
+
+
 def test_files_that_are_cut_off_are_told_as_such(tmp_path: Path) -> None:
     data = trained_models.saved(trained_models.payments(), tmp_path / "payments.csv")
     for form in ("json", "ubj"):

@@ -322,7 +322,7 @@ def test_a_folder_is_made_a_registry_once(run: Callable[..., Ran], tmp_path: Pat
     assert code == 2
     assert "--database: 'mysql://x' is not valid; allowed: sqlite:///FILE" in err
     assert "--environment: ['a b'] is not valid; allowed: 1 to 16 names" in err
-    assert run("registry", "list", "--registry", tmp_path)[2].startswith(f"Refused: {tmp_path} is not a registry")
+    assert run("registry", "list", "--registry", tmp_path)[2].startswith(f"Refused: there is no registry in {tmp_path}\n")
 
 
 def test_the_tables_can_be_thrown_away_and_artifacts_without_an_event_can_go(

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -27,22 +28,41 @@ _LAST = "flyball decisions verify"
 _INSTALL = re.compile(r"^pip install .*\[(?P<extras>[a-z,]+)\]", re.MULTILINE)
 
 
-def measure(stand: Stand) -> None:
-    """Install the wheel as the README says, then run its blocks up to the verified journal."""
-    page = Path("README.md").read_text()
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The part of README from `pip install` to the verified journal, with the extras that it installs."""
+
+    extras: str
+    page: str
+
+    @property
+    def commands(self) -> int:
+        """`pip install`, the commands in consoles, and each Python block."""
+        return 1 + self.page.count("\n$ ") + self.page.count("```python")
+
+
+def walk_of(page: str) -> Walk:
+    """Cut it from the page."""
     install = _INSTALL.search(page)
     if install is None:
         raise UsageError("README.md has no `pip install` line with extras", next_step="see bench/claims/ease/readme.py")
-    (wheel,) = sorted(Path("dist").glob("flyball-*.whl"))[-1:]
-    part = page[install.end() : page.index(_LAST) + len(_LAST)] + "\n```\n"
-    commands = 1 + part.count("\n$ ") + part.count("```python")
+    return Walk(install["extras"], page[install.end() : page.index(_LAST) + len(_LAST)] + "\n```\n")
+
+
+def measure(stand: Stand) -> None:
+    """Install the wheel as the README says, then run its blocks up to the verified journal."""
+    walk = walk_of(Path("README.md").read_text())
+    wheels = sorted(Path("dist").glob("flyball-*.whl"))
+    if not wheels:
+        raise UsageError("dist/ has no wheel of flyball", next_step="build it:  make wheel")
+    wheel = wheels[-1]
     began = time.monotonic()
     with TemporaryDirectory(prefix="fb-") as folder:
         environment = Path(folder, "venv")
         _run([sys.executable, "-m", "venv", str(environment)])
         python = environment / "bin" / "python"
-        _run([str(python), "-m", "pip", "install", "-q", f"{wheel}[{install['extras']}]"])
-        Path(folder, "page.md").write_text(part)
+        _run([str(python), "-m", "pip", "install", "-q", f"{wheel}[{walk.extras}]"])
+        Path(folder, "page.md").write_text(walk.page)
         # The reader of the tests follows the page; only the programs on its path are those of the clean environment.
         followed = subprocess.run(
             [sys.executable, "-m", "tests.support.printed_pages", str(Path(folder, "page.md")), str(environment / "bin")],
@@ -53,7 +73,7 @@ def measure(stand: Stand) -> None:
     took_min = (time.monotonic() - began) / 60
     ended = followed.stderr.strip().splitlines()[-1:] if followed.returncode else []
     verified = followed.returncode == 0 and "verified" in followed.stdout
-    stand.keep(FOLLOWED, {"commands": commands, "minutes": took_min, "verified": verified, "end": "".join(ended)})
+    stand.keep(FOLLOWED, {"commands": walk.commands, "minutes": took_min, "verified": verified, "end": "".join(ended)})
 
 
 def _run(command: list[str]) -> None:

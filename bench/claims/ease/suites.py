@@ -48,3 +48,9 @@ ASYNC = _topic(
     "1,000 decisions in flight on one event loop",
     "tests of order, errors and cancellation that fail",
 )
+LINES = _topic(
+    "lines",
+    "tests/contract/test_random_lines.py",
+    "2,000 random command lines",
+    "suites of lines that end with a traceback, or with an exit code that is not in the documented table",
+)

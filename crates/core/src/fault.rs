@@ -190,7 +190,7 @@ impl Fault {
         let each: Vec<_> =
             fields.iter().map(|fault| format!("{}: allowed is {}", fault.field, fault.allowed)).collect();
         let are = if fields.len() == 1 { "1 field is" } else { &format!("{} fields are", fields.len()) };
-        let text = format!("{are} not as the decision wants; {}", each.join("; "));
+        let text = format!("{are} invalid; {}", each.join("; "));
         Fault { fields: fields.into(), ..Fault::new(FaultKind::FieldsInvalid, stage, text) }
     }
 

@@ -32,7 +32,7 @@ pub enum StartError {
     )]
     Bind { address: String, cause: io::Error },
     #[error(
-        "{address} would serve nobody: beyond this machine only known callers are served, and there are none; \
+        "--listen {address} is reachable from other machines, whose callers must be known, and none is; \
          give --callers FILE, or --allow-anonymous to serve everybody"
     )]
     Nobody { address: Address },

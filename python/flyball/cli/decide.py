@@ -28,6 +28,8 @@ def decide(
 ) -> None:
     """Decide one row: by name on a running server, or from a YAML file in this process.
 
+    The command waits up to 3 s for a server that is starting.
+
     echo '{"amount": 420, "country": "IT"}' | flyball decide fraud --url http://127.0.0.1:8080
 
     flyball decide card-fraud.yaml payment.json --explain
@@ -47,11 +49,15 @@ def _decided(decision: str, row: dict[str, Any], url: str, options: dict[str, An
 
         with Decision.load(decision) as local:
             return local.decide(row, **options)
+    from flyball.cli.starting_server import once_ready
     from flyball.client import Client
 
-    with Client(url) as client:
-        decided: Decided = client.decide(decision, row, **options)
-        return decided
+    def decided() -> Decided:
+        with Client(url) as client:
+            found: Decided = client.decide(decision, row, **options)
+            return found
+
+    return once_ready(decided)
 
 
 def _row(file: str) -> dict[str, Any]:
@@ -59,7 +65,8 @@ def _row(file: str) -> dict[str, Any]:
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
         row = json_.loads(text)
     except OSError as error:
-        raise InvalidInputError(f"cannot read {file}: {error.strerror}") from error
+        step = "give a JSON file with one object, or - for stdin"
+        raise InvalidInputError(f"cannot read {file}: {error.strerror}", next_step=step) from error
     except ValueError as error:
         what = "the row" if file == "-" else file
         raise InvalidInputError(f"{what} is {not_json(error)}", next_step='give an object:  {"amount": 12.5}') from error

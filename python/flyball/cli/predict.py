@@ -29,20 +29,26 @@ def predict(
     """Get predictions from a running server.
 
     The input is a V2 request ({"inputs": [...]}), an object of input name to nested lists, a bare list for a model with
-    one input, or CSV with a header line: columns named after the inputs, or the columns of the only input.
+    one input, or CSV with a header line: columns named after the inputs, or the columns of the only input. The
+    command waits up to 3 s for a server that is starting.
 
         echo '[[0.2, -1.0, 3.5]]' | flyball predict fraud --url http://127.0.0.1:8080
 
         flyball predict fraud rows.csv
     """
     from flyball.cli.rows import read_inputs
+    from flyball.cli.starting_server import once_ready
     from flyball.client import Client
 
     text = _read(file)
-    try:
+
+    def answered() -> dict[str, Any]:
         with Client(url, deadline_ms=deadline_ms) as client:
             inputs = read_inputs(text, lambda: client.metadata(model, version=version).inputs)
-            answer = client.infer(model, inputs, version=version)
+            return client.infer(model, inputs, version=version)
+
+    try:
+        answer = once_ready(answered)
     except DeadlineError as error:
         error.next_step = "raise --deadline-ms, or check the server's load"
         raise
@@ -56,7 +62,8 @@ def _read(file: str) -> str:
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text()
     except OSError as error:
-        raise InvalidInputError(f"cannot read {file}: {error.strerror}") from error
+        step = "give a JSON or CSV file, or - for stdin"
+        raise InvalidInputError(f"cannot read {file}: {error.strerror}", next_step=step) from error
     except UnicodeDecodeError as error:
         raise InvalidInputError(f"{file} is not text: {error.reason}") from error
 

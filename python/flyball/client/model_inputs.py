@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import PurePath
@@ -19,6 +19,9 @@ from flyball.rows.tensors import Array, as_array
 if TYPE_CHECKING:
     from flyball.client.metadata import ModelMetadata, TensorMetadata
     from flyball.rows.frames import Frame
+
+
+_CONVERTIBLE = {"BYTES": "give str or bytes", "BOOL": "give True or False"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,8 @@ def _converted(value: Any, tensor: TensorMetadata, where: str) -> Array:
         return as_array(value, tensor.datatype)
     except InvalidInputError as error:
         error.message = f"{where}: {error.message}"
+        if error.next_step is None and "cannot convert" in error.message:
+            error.next_step = _CONVERTIBLE.get(tensor.datatype, "give real numbers; encode text as in training")
         raise
 
 
@@ -123,8 +128,20 @@ def _checked(array: Array, tensor: TensorMetadata, model: ModelMetadata) -> Arra
     if len(array.shape) != len(shape) or any(want not in (-1, size) for size, want in zip(array.shape, shape, strict=True)):
         # The server's own words.
         where = f"unexpected shape for input {tensor.name!r} for model {model.name!r}"
-        raise InvalidInputError(f"{where}. Expected {shape_text(shape)}, got {shape_text(array.shape)} (-1 is any size)")
+        raise InvalidInputError(
+            f"{where}. Expected {shape_text(shape)}, got {shape_text(array.shape)} (-1 is any size)",
+            next_step=_shape_step(array.shape, shape),
+        )
     return array
+
+
+def _shape_step(got: tuple[int, ...], wanted: Sequence[int]) -> str:
+    """What to change, for the usual case of a matrix and for any other."""
+    if len(got) == len(wanted) == 2 and wanted[1] != -1 and got[1] != wanted[1]:
+        return f"give {wanted[1]} {'value' if wanted[1] == 1 else 'values'} in each row"
+    if tuple(wanted).count(-1) <= 1:
+        return f"reshape the values:  array.reshape({', '.join(map(str, wanted))})"
+    return f"give an array of {len(wanted)} dimensions"
 
 
 def _known(names: Iterable[str], model: ModelMetadata, what: str) -> dict[str, TensorMetadata]:
@@ -135,7 +152,9 @@ def _known(names: Iterable[str], model: ModelMetadata, what: str) -> dict[str, T
             by_lower = {other.lower(): other for other in known}
             near = get_close_matches(name.lower(), by_lower, n=1)
             meant = f"; did you mean {by_lower[near[0]]!r}?" if near else ""
-            raise InvalidInputError(f"unexpected {what} {name!r}; {_takes(model)}{meant}")
+            raise InvalidInputError(
+                f"unexpected {what} {name!r}; {_takes(model)}{meant}", next_step=f"use its input names:  {', '.join(known)}"
+            )
     return known
 
 

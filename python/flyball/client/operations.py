@@ -18,8 +18,16 @@ from flyball.client.decision_rows import GivenRows, refuse_columns, rows_of
 from flyball.client.decisions import ROWS_MAX, DecideCall, DecidedRow, DecidedRows, decided_from, rows_from
 from flyball.client.inference import Inference
 from flyball.client.pieces import in_pieces
+from flyball.client.served_names import instead_of
 from flyball.client.steps import Pause, Send, Steps
-from flyball.errors import InvalidInputError, OverloadedError, UnavailableError, UnreachableError, UsageError
+from flyball.errors import (
+    InvalidInputError,
+    NotFoundError,
+    OverloadedError,
+    UnavailableError,
+    UnreachableError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -164,6 +172,9 @@ class Operations:
             last = attempt == self._dialect.attempts_max
             try:
                 return exchange.read((yield Send(exchange.request, deadline)))
+            except NotFoundError as error:
+                error.next_step = error.next_step or instead_of(error.message)
+                raise
             except UnreachableError as error:
                 pause = pause_before(attempt + 1)
                 if error.maybe_served or last or not deadline.allows(pause):

@@ -78,12 +78,13 @@ impl<'t> Visitor<'t> for Body<'_> {
                 }
             }
         }
-        unknown.refuse("the request", KEYS)?;
         if input.is_none() && rows.is_none() {
+            unknown.refuse_outside_input()?;
             return Err(A::Error::custom(
                 "the request has neither 'input', for one row, nor 'rows', for many",
             ));
         }
+        unknown.refuse("the request", KEYS)?;
         let (explain, timings) = (explain.unwrap_or(false), timings.unwrap_or(false));
         Ok(RowsOptions { single: input.is_some(), explain, timings, ..RowsOptions::default() })
     }
@@ -113,9 +114,22 @@ impl<'t> Unknown<'t> {
         if self.0.is_empty() {
             return Ok(());
         }
+        Err(E::custom(format_args!("{what} has no key {}; its keys are {known}", self.names())))
+    }
+
+    /// The first mistake of many callers: the row itself as the request.
+    fn refuse_outside_input<E: Error>(&self) -> Result<(), E> {
+        let field = match self.0.len() {
+            0 => return Ok(()),
+            1 => "field",
+            _ => "fields",
+        };
+        Err(E::custom(format_args!("{field} {} must be inside \"input\"", self.names())))
+    }
+
+    fn names(&self) -> String {
         let short = |key: &Cow<'_, str>| format!("'{}'", &key[..key.floor_char_boundary(NAME_BYTES_MAX)]);
-        let names: Vec<_> = self.0.iter().map(short).collect();
-        Err(E::custom(format_args!("{what} has no key {}; its keys are {known}", names.join(", "))))
+        self.0.iter().map(short).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -19,8 +19,8 @@ def tail(
     kind: Annotated[
         list[str] | None, option("decision, failed, outcome, override, gap, …; may be repeated.", metavar="KIND")
     ] = None,
-    last: Annotated[int, option("Start with this many past records.", "--last", "-n", min=0, max=10_000)] = 10,
-    limit: Annotated[int | None, option("End after this many; by default on Ctrl-C.", min=1)] = None,
+    last: Annotated[int, option("Start with this many past records.", "--last", min=0, max=10_000)] = 10,
+    limit: Annotated[int | None, option("End after this many; by default on Ctrl-C.", "--limit", "-n", min=1)] = None,
     journal: Folder = FOLDER,
     json: AsJson = False,
 ) -> None:

@@ -23,7 +23,9 @@ def verify(
         list[str] | None,
         option("A chain head stored elsewhere, which must be in the chain. May be repeated.", metavar="SEQUENCE:HASH"),
     ] = None,
-    journal: Annotated[Path | None, option("A decision journal, whose records also have heads.", metavar="DIR")] = None,
+    journal: Annotated[
+        Path | None, option("A decision journal, whose records also have heads.", "--journal-folder", metavar="DIR")
+    ] = None,
     quick: Annotated[bool, option("Only check that artifacts exist; do not read them.", "--quick")] = False,
     json: AsJson = False,
 ) -> None:

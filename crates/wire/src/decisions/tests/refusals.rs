@@ -22,6 +22,8 @@ fn what_is_no_request_is_told_with_what_would_be_one() {
             br#"{"input": {}, "inputs": 1, "row": []}"#,
             "no key 'inputs', 'row'; its keys are input, rows, explain",
         ),
+        (br#"{"card_id": "c", "amount": 1}"#, r#"fields 'card_id', 'amount' must be inside "input""#),
+        (br#"{"amount": 1, "explain": true}"#, r#"field 'amount' must be inside "input""#),
         (br#"{"rows": [{"input": {}, "name": 1}]}"#, "a row has no key 'name'; its keys are id, input"),
         (br#"{"rows": [{"id": "a"}]}"#, "missing field `input`"),
         (br#"{"rows": [{"id": 7, "input": {}}]}"#, "expected"),
@@ -117,7 +119,7 @@ fn a_refusal_is_a_problem_that_names_the_decision_and_every_field() {
     let problem: serde_json::Value = serde_json::from_slice(&reply.body).expect("JSON");
     let wanted = serde_json::json!({
         "type": "urn:flyball:fault:fields_invalid", "title": "fields invalid", "status": 422, "decision": "card",
-        "detail": "2 fields are not as the decision wants; amount: allowed is a number from 0 to 10; \
+        "detail": "2 fields are invalid; amount: allowed is a number from 0 to 10; \
                    coun\"try: allowed is required: a text",
         "faults": [
             {"field": "amount", "is": "-1", "allowed": "a number from 0 to 10"},
