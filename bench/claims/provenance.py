@@ -17,21 +17,24 @@ from flyball.native.machine import build_info
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 # A run changes these itself.
 _WRITTEN = ["bench/results", "docs/claims.md", "docs/performance.md", "docs/images", "docs/reference/conformance.md"]
 SHIPPED = "dist"
 UNKNOWN = "no git here"
+DIRTY = "dirty"
+"""The file of a pack that has what `dirty` said where it was made."""
 
 
-def head_here(suite: str) -> Head:
-    """The head of a record that begins now."""
+def head_here(suite: str, packed: Path | None = None) -> Head:
+    """The head of a record that begins now; `packed` is a folder that bench.claims.tails.pack made."""
     build, machine = build_info(), machine_here()
     return Head(
         suite=suite,
         started=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         commit=build.commit[:12],
-        dirty=dirty(build.commit),
+        dirty=(packed / DIRTY).read_text() if packed else dirty(build.commit),
         profile=build.profile,
         machine_class=machine_class(machine),
         machine=machine,

@@ -54,7 +54,7 @@ def measure_suite(suite: Suite, arguments: argparse.Namespace) -> int:
     refuse_debug_build()
     if arguments.packed:
         os.environ.setdefault("ORT_DYLIB_PATH", str((arguments.packed / "libonnxruntime.so").absolute()))
-    head = head_here(suite.name)
+    head = head_here(suite.name, arguments.packed)
     how = {"quick": arguments.quick, "resume": arguments.resume, "results": arguments.results}
     run = Run.begin(suite, head, arguments.only, **how)
     if arguments.quick:

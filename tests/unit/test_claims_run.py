@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.claims import ages, ledger, topics
+from bench.claims import ages, ledger, provenance, topics
 from bench.claims.claim import UNMEASURED
 from bench.claims.record import FAILED, STOPPED
 from bench.claims.run import Run, covered_elsewhere
@@ -62,7 +62,7 @@ def measuring(times=GOOD, count=LOST):
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """`python -m bench.claims.made-up …`, on two cores and a build that ships."""
     heads = [head(number) for number in range(1, 20)]
-    monkeypatch.setattr(topics, "head_here", lambda _: heads.pop(0))
+    monkeypatch.setattr(topics, "head_here", lambda *_: heads.pop(0))
     monkeypatch.setattr(topics, "refuse_debug_build", lambda: None)
     monkeypatch.setattr(topics, "Stand", Stand)
     monkeypatch.setattr(topics.os, "sched_getaffinity", lambda _: {0, 1})
@@ -145,7 +145,7 @@ def test_quick_runs_and_builds_that_do_not_ship_store_nothing(
 ) -> None:
     command(measuring(), "--quick")
     assert "not stored: a quick run proves nothing" in capsys.readouterr().out
-    monkeypatch.setattr(topics, "head_here", lambda _: head(profile="release"))
+    monkeypatch.setattr(topics, "head_here", lambda *_: head(profile="release"))
     command(measuring())
     assert "not stored: the build's profile is release" in capsys.readouterr().out
     assert list(tmp_path.iterdir()) == []
@@ -213,3 +213,9 @@ def test_strict_is_read_from_the_environment_as_make_sets_it(monkeypatch: pytest
         return bool(arguments.strict)
 
     assert [strict(value) for value in ("", "0", "1")] == [False, False, True]
+
+
+@pytest.mark.parametrize("state", ["", "f" * 12], ids=["clean", "changed"])
+def test_a_record_of_a_machine_without_git_states_what_the_pack_was_made_from(tmp_path: Path, state: str) -> None:
+    (tmp_path / provenance.DIRTY).write_text(state)
+    assert provenance.head_here("tails", tmp_path).dirty == state

@@ -2,7 +2,8 @@
 
 Run here:  python -m bench.claims.tails.pack [--python 3.12] [--out bench/.carry]
 and there:  bash bench/.carry/run.sh --results OUT      Its folder of records then goes into bench/results/claims.
-The answers are left unchecked there: another processor may round the last bit otherwise. It needs NumPy there.
+The scripts of bench travel too, with what differs here from their commit: there may be no git there. The answers are left
+unchecked there: another processor may round the last bit otherwise. It needs NumPy there.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from bench.claims.provenance import DIRTY, dirty
 from bench.claims.report import exit_with
 from bench.claims.subjects import FLYBALLD, need
 from bench.claims.tails.stand import Stand
@@ -23,6 +25,7 @@ from flyball.bench.overhead import unchecked
 from flyball.bench.table import size
 from flyball.errors import FlyballError
 from flyball.native.boundary import ort_library
+from flyball.native.machine import build_info
 
 OUT = Path("bench/.carry")
 LOCK = Path("requirements/dev.lock")
@@ -32,7 +35,7 @@ _RUN = """#!/bin/bash
 # From the repository's root; made by bench.claims.tails.pack.
 here=$(dirname "$0")
 gunzip --keep --force "$here/libonnxruntime.so.gz"
-export PYTHONPATH="$here/python:$here/site:."
+export PYTHONPATH="$here/python:$here/site:$here"
 exec python3 -m bench.claims.tails --only cores --packed "$here" "$@"
 """
 
@@ -49,6 +52,7 @@ def main() -> int:
     (out / ".gitignore").write_text("*\n")
     (out / "run.sh").write_text(_RUN)
     pack_binaries(out)
+    pack_scripts(out)
     pack_packages(out / "site", arguments.python)
     pack_models(out)
     total = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
@@ -66,6 +70,15 @@ def pack_binaries(out: Path) -> None:
     shutil.copytree("python/flyball", package, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
     for extension in Path("python/flyball").glob("_native*.so"):
         _run("strip", "-o", package / extension.name, extension)
+
+
+def pack_scripts(out: Path) -> None:
+    """What measures, and whether it is that of the build's commit."""
+    for path in Path("bench").rglob("*.py"):
+        if not any(part.startswith(".") for part in path.parts):
+            (out / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, out / path)
+    (out / DIRTY).write_text(dirty(build_info().commit))
 
 
 def pack_packages(site: Path, python: str) -> None:
