@@ -110,7 +110,7 @@ def main() -> None:
     """The console script."""
     verb = next((word for word in sys.argv[1:2] if word in _VERBS or word in ("--version", "-V")), None)
     try:
-        sys.exit(application(verb)(standalone_mode=False))
+        sys.exit(application(verb)(prog_name="flyball", standalone_mode=False))
     except BrokenPipeError:
         # The reader, say `head`, has closed the pipe; without this Python fails again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
