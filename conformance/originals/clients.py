@@ -32,6 +32,7 @@ _CPP = (
 _WITHOUT_LOADS = ("*.Infer*", "*.AsyncInfer*", "HTTPTraceTest.*", "GRPCTraceTest.*", "HTTPJSONDataTest.*")
 _LIMITS = {"grpc": "-i grpc", "grpc async": "-i grpc -a", "grpc stream": "-i grpc -s", "http": "", "http async": "-a"}
 """What the timeout test calls: its arguments, by label."""
+_SAYS = {"grpc stream": "Stream has been closed"}
 _SHORT_US, _LONG_US = 1_000, 100_000_000
 _DELAY_S = 3.0
 
@@ -107,7 +108,7 @@ def _cpp() -> tuple[Step, ...]:
     for label, given in _LIMITS.items():
         short, long = (f"-t {limit} -v {given}" for limit in (_SHORT_US, _LONG_US))
         test = partial(_program, "client_timeout_test", models=delayed_identity)
-        steps.append(test(short, label=f"{label}, too short", says="Deadline Exceeded"))
+        steps.append(test(short, label=f"{label}, too short", says=_SAYS.get(label, "Deadline Exceeded")))
         steps.append(test(long, label=label))
     for label, given in {"http": "", "http reuse": "-R", "grpc": "-i grpc", "grpc reuse": "-i grpc -R"}.items():
         steps.append(_program("memory_leak_test", given, _identity_at_once, label=label))

@@ -10,6 +10,7 @@ import dataclasses
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _READY_S = 120.0
 _REASON_MAX = 300
 _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
+_FAILURE = re.compile(r": Failure\n(.*?)(?=\n\[  FAILED|\n\S+: Failure\n)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,9 @@ def _test(case: str) -> str:
 
 
 def _line(said: str) -> str:
-    """The last line that names an error."""
+    """What a test of googletest says of its last failure; else the last line that names an error."""
+    if failures := _FAILURE.findall(said):
+        return " ".join(failures[-1].split())[:_REASON_MAX]
     lines = [line.strip() for line in said.splitlines() if line.strip() and not line.startswith("FAILED (")]
     named = [line for line in lines if "Error" in line or "Exception" in line or "error" in line]
     return " ".join((named or lines or ["it said nothing"])[-1].split())[:_REASON_MAX]

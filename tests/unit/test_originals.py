@@ -168,3 +168,12 @@ def test_a_stand_in_has_the_tensors_of_the_configuration(tmp_path: Path, nodes: 
     files = model_files(folder / "1" / "model.onnx")
     assert [tensor.name for tensor in files.inputs] == ["a", "b"]
     assert 'backend: "onnxruntime"' in (folder / "config.pbtxt").read_text()
+
+
+def test_a_failed_test_of_googletest_says_why() -> None:
+    said = (
+        "[ RUN      ] HTTP/ClientTest/0.Load\n/src/cc_client_test.cc:71: Failure\nValue of: err.IsOk()\n  Actual: false\n"
+        "failed to load: not offered\n[  FAILED  ] HTTP/ClientTest/0.Load (3 ms)\n\n 1 FAILED TEST\n"
+    )
+    assert run._line(said) == "Value of: err.IsOk() Actual: false failed to load: not offered"
+    assert run._line("ok\nAssertionError: 1 != 2\nFAILED (failures=1)\n") == "AssertionError: 1 != 2"
