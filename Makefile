@@ -177,7 +177,7 @@ claim-registry: shipped .parts/versitygw .parts/model-signing/ready ## prove the
 claim-convert: shipped ## prove the claims about converting and optimising models on this machine (about 25 minutes; ONLY="killed" for some)
 	@$(BIN)/python -m bench.claims.convert $(CLAIM_OPTIONS)
 
-claim-compat: shipped ## run Triton's own suites against flyball (about 25 minutes; TRITON_QA_DIR=…/server/qa TRITON_CLIENT_DIR=…/client; ONLY="infer http" for some)
+claim-compat: shipped ## run Triton's own suites against flyball (about 27 minutes; TRITON_QA_DIR=…/server/qa, with client and common beside server; ONLY="infer http" for some)
 	@TRITON_QA_DIR="$(TRITON_QA_DIR)" TRITON_CLIENT_DIR="$(TRITON_CLIENT_DIR)" $(BIN)/python -m $(if $(ONLY),conformance.originals --only $(ONLY),bench.claims.compat $(CLAIM_OPTIONS))
 
 claim-ease: shipped wheel ## prove the claims about a new user's first hour on this machine (about 10 minutes; ONLY="readme" for some)

@@ -26,8 +26,8 @@ NEEDS = {
     "cargo-deny": Need(("cargo", "deny", "--version"), "cargo install --locked cargo-deny"),
     "miri": Need(("cargo", "+nightly", "miri", "--version"), "rustup toolchain install nightly --component miri,rust-src"),
     "triton-clones": Need(
-        ("sh", "-c", 'test -d "$TRITON_QA_DIR" -a -d "$TRITON_CLIENT_DIR"'),
-        "clone triton-inference-server/server and client; TRITON_QA_DIR=…/server/qa TRITON_CLIENT_DIR=…/client name them",
+        ("sh", "-c", 'test -d "$TRITON_QA_DIR"'),
+        "clone triton-inference-server/server, client and common side by side; TRITON_QA_DIR=…/server/qa names them",
     ),
 }
 
