@@ -36,7 +36,7 @@ GENERATED = (
 CRATE_ARROWS: dict[str, set[str]] = {
     "core": set(),
     "decision": {"core"},
-    "engine": {"core"},
+    "engine": {"core", "trees"},
     "features": {"core"},
     "journal": {"core"},
     "plane": {"core", "decision", "engine", "features", "journal"},
@@ -44,6 +44,7 @@ CRATE_ARROWS: dict[str, set[str]] = {
     "sandbox": set(),
     "signing": {"core"},
     "telemetry": {"core"},
+    "trees": {"core"},
     "wire": {"core"},
     "server": {
         "core",
@@ -99,6 +100,7 @@ PLAIN_PATHS = tuple(
         "server",
         "signing",
         "telemetry",
+        "trees",
         "wire",
     )
 )

@@ -84,6 +84,15 @@ impl Column {
         }
     }
 
+    /// The rows of an FP32 column, with their shape.
+    pub(crate) fn floats(&self) -> (&[i64], &[f32]) {
+        (self.shape.as_slice(), self.elements())
+    }
+
+    pub(crate) fn has_rows(&self) -> bool {
+        self.length_bytes > 0
+    }
+
     fn view<T: PrimitiveTensorElementType + AnyBitPattern + NoUninit + Debug>(
         &self,
     ) -> ort::Result<SessionInputValue<'_>> {

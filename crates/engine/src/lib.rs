@@ -1,7 +1,7 @@
 //! The only crate that touches ONNX Runtime.
 //!
 //! It finds the library, verifies and loads models, probes whether rows may share a batch, runs them, and
-//! knows how long a run takes. Knows nothing of requests, lanes or protocols: tensors in, tensors or an error
+//! knows how long a run takes. Tree models are run by `flyball_trees` once that is proven to give the same bits. Knows nothing of requests, lanes or protocols: tensors in, tensors or an error
 //! out.
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -18,6 +18,7 @@ mod library;
 mod load;
 mod log;
 mod memory;
+mod native;
 mod operator_new;
 mod optional;
 mod output;
@@ -43,6 +44,7 @@ pub use library::{LibraryError, Runtime, beside_executable};
 pub use load::{LoadOptions, LoadedModel, Surveyor};
 pub use log::log_counts;
 pub use memory::{MemoryBudget, give_back, large_run_ended, look, resident_bytes};
+pub use native::{NativeTrees, TREES};
 pub use probe::Batching;
 pub use refusal::Refusal;
 pub use runner::{

@@ -3,6 +3,7 @@
 use crate::host::{Proof, ProofRequest};
 use crate::latency::{LatencyPoint, LatencyTable, thread_cpu_time};
 use crate::memory::{MemoryBudget, resident_bytes};
+use crate::native::{NativeTrees, ProofRuns, prove};
 use crate::probe::{Batching, probe};
 use crate::reference_rows::{ReferenceRows, is_slow, join};
 use crate::runner::{LogLevel, Run, Runner, SessionOptions, StopRun};
@@ -24,6 +25,8 @@ pub struct LoadOptions {
 pub struct LoadedModel {
     pub signature: Arc<Signature>,
     pub batching: Batching,
+    /// None: not a tree model.
+    pub native: Option<NativeTrees>,
     /// Warm sessions, one for each home lane.
     pub runners: Vec<Runner>,
     /// Rough run times; empty if it does not run on sample input.
@@ -68,9 +71,11 @@ impl Runtime {
         proof: &Proof,
     ) -> Result<LoadedModel, Refusal> {
         let before = resident_bytes();
-        let prober = Runner::new(self, artifact, LogLevel::Warnings)?;
+        let mut prober = Runner::new(self, artifact, LogLevel::Warnings)?;
         let signature = Arc::clone(&prober.signature);
         proof.fits(&signature)?;
+        let trees = proof.trees(artifact)?;
+        trees.iter().for_each(|trees| prober.answer_by(trees.another()));
         let sample_rows = proof.rows.map(|(length, count)| SampleRows::of(&signature, length, count));
         let session_bytes = resident_bytes().saturating_sub(before).max(artifact.size_bytes());
         let affordable = options.memory.sessions(artifact.size_bytes(), session_bytes);
@@ -84,6 +89,7 @@ impl Runtime {
             if proof.points.first().is_some_and(|alone| is_slow(alone.p50_us)) { 1 } else { count };
         for place in 0..count {
             let mut runner = Runner::new(self, artifact, LogLevel::ErrorsOnly)?;
+            trees.iter().for_each(|trees| runner.answer_by(trees.another()));
             if let Some(sample_rows) = sample_rows.as_ref().filter(|_| place < warm_max) {
                 join(&mut runner, &sample_rows.batch(1));
                 let warm = runner.run(&mut Vec::new());
@@ -95,7 +101,8 @@ impl Runtime {
         let row_elements = sample_rows.as_ref().and_then(|sample_rows| sample_rows.row_elements(&signature));
         let surveyor = Surveyor { prober, sample_rows, rows_max: batching.rows_max };
         let latency = LatencyTable::of(proof.points.clone());
-        Ok(LoadedModel { signature, batching, runners, latency, row_elements, surveyor })
+        let native = proof.native.clone();
+        Ok(LoadedModel { signature, batching, native, runners, latency, row_elements, surveyor })
     }
 
     /// Creates a session only to find out whether rows may share a run.
@@ -106,6 +113,10 @@ impl Runtime {
         options: &SessionOptions,
     ) -> Result<Probed, Refusal> {
         let mut prober = Runner::with(self, artifact, LogLevel::Warnings, options)?;
+        // Tools that change the session want to see the session.
+        let native = (*options == SessionOptions::default())
+            .then(|| prove(&mut prober, artifact, ProofRuns::of(rows_max), self.version()))
+            .flatten();
         let (witnesses, (batching, points)) = match ReferenceRows::find(&mut prober) {
             Ok(witnesses) => {
                 let probed = probe(&witnesses, &mut prober, rows_max);
@@ -117,13 +128,14 @@ impl Runtime {
                 (None, (Batching::off(format!("it does not run on sample input: {error}")), Vec::new()))
             }
         };
-        Ok(Probed { prober, witnesses, batching, points })
+        Ok(Probed { prober, native, witnesses, batching, points })
     }
 }
 
 /// The results of probing, and the session that was probed.
 pub(crate) struct Probed {
     pub(crate) prober: Runner,
+    pub(crate) native: Option<NativeTrees>,
     pub(crate) witnesses: Option<ReferenceRows>,
     pub(crate) batching: Batching,
     pub(crate) points: Vec<LatencyPoint>,

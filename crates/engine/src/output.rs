@@ -35,11 +35,7 @@ impl OutputBuffer {
 
     /// Appends a run's outputs.
     pub(crate) fn read(&mut self, given: SessionOutputs<'_>, outputs: &mut Vec<Tensor>) -> ort::Result<()> {
-        if self.bytes.capacity() < self.run_bytes {
-            // Reclaims the whole buffer if no response uses a part of it, else allocates a new one.
-            let several = self.run_bytes.saturating_mul(RUNS).min(RUNS_BYTES_MAX);
-            self.bytes.reserve(several.max(self.run_bytes));
-        }
+        self.reserve();
         let mut run_bytes = 0;
         for ((name, datatype), (_, value)) in self.specs.iter().zip(given) {
             let (shape, data) = data(*datatype, value, &mut self.bytes)?;
@@ -53,6 +49,44 @@ impl OutputBuffer {
         self.run_bytes = self.run_bytes.max(run_bytes);
         Ok(())
     }
+
+    /// Appends outputs that were computed here, in model order.
+    pub(crate) fn write<'w>(
+        &mut self,
+        written: impl Iterator<Item = (Shape, Written<'w>)>,
+        outputs: &mut Vec<Tensor>,
+    ) {
+        self.reserve();
+        let mut run_bytes = 0;
+        for ((name, datatype), (shape, written)) in self.specs.iter().zip(written) {
+            let data = match written {
+                Written::Fixed(bytes) => {
+                    run_bytes += bytes.len();
+                    self.bytes.extend_from_slice(bytes);
+                    TensorData::Fixed(self.bytes.split().freeze())
+                }
+                Written::Strings(strings) => TensorData::Strings(strings),
+            };
+            outputs.push(Tensor { name: name.clone(), datatype: *datatype, shape, data });
+        }
+        if run_bytes < HELD_BYTES_MIN {
+            self.run_bytes = self.run_bytes.max(run_bytes);
+        }
+    }
+
+    fn reserve(&mut self) {
+        if self.bytes.capacity() < self.run_bytes {
+            // Reclaims the whole buffer if no response uses a part of it, else allocates a new one.
+            let several = self.run_bytes.saturating_mul(RUNS).min(RUNS_BYTES_MAX);
+            self.bytes.reserve(several.max(self.run_bytes));
+        }
+    }
+}
+
+/// An output's elements.
+pub(crate) enum Written<'w> {
+    Fixed(&'w [u8]),
+    Strings(Vec<Bytes>),
 }
 
 fn data(datatype: DataType, value: DynValue, buffer: &mut BytesMut) -> ort::Result<(Shape, TensorData)> {

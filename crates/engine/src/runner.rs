@@ -7,6 +7,7 @@ use crate::allocator::{self, Denied};
 use crate::column::Column;
 use crate::division;
 use crate::memory::{self, MemoryBudget};
+use crate::native::TreeRunner;
 use crate::output::OutputBuffer;
 use crate::stop::Stop;
 use crate::{Artifact, Refusal, Runtime, Signature};
@@ -66,6 +67,8 @@ pub struct Runner {
     outputs: OutputBuffer,
     stop: Arc<Stop>,
     memory: MemoryBudget,
+    /// Answers instead of the session, with the same bits: a proof in a model host has compared them.
+    trees: Option<TreeRunner>,
 }
 
 /// The log level of a session.
@@ -119,7 +122,28 @@ impl Runner {
         let outputs = OutputBuffer::new(&signature.outputs);
         let stop = Stop::new().map_err(refuse)?;
         let memory = runtime.memory;
-        Ok(Runner { session, signature, columns, values: Vec::new(), outputs, stop, memory })
+        Ok(Runner { session, signature, columns, values: Vec::new(), outputs, stop, memory, trees: None })
+    }
+
+    /// From now on the native trees answer.
+    pub(crate) fn answer_by(&mut self, trees: TreeRunner) {
+        self.trees = Some(trees);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn answers_natively(&self) -> bool {
+        self.trees.is_some()
+    }
+
+    /// Runs these trees on the added rows, of which there is at least one.
+    pub(crate) fn run_trees(
+        &mut self,
+        trees: &mut TreeRunner,
+        outputs: &mut Vec<Tensor>,
+    ) -> Result<(), RunError> {
+        outputs.clear();
+        self.stop.forget().map_err(|error| self.stop.error(&error))?;
+        trees.run(&self.columns[0], &self.stop, &mut self.outputs, outputs)
     }
 
     /// Ends the session's profile and returns its file.
@@ -143,6 +167,13 @@ impl Run for Runner {
     /// Allocates nothing once its buffers have grown, except what the `ort` crate needs for each value and
     /// what strings need.
     fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError> {
+        if self.columns.first().is_some_and(Column::has_rows)
+            && let Some(mut trees) = self.trees.take()
+        {
+            let ran = self.run_trees(&mut trees, outputs);
+            self.trees = Some(trees);
+            return ran;
+        }
         outputs.clear();
         let stop = &self.stop;
         let failed = |error: ort::Error| stop.error(&error);

@@ -12,6 +12,7 @@ mod magic;
 mod refusal;
 mod tensor;
 mod texts;
+mod tree_model;
 mod values;
 mod wire;
 
@@ -25,6 +26,7 @@ use refusal::{At, ScanError};
 pub use refusal::{Finding, ScanRefusal};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+pub(crate) use tree_model::{TreeModel, TreeOutput};
 use wire::{Piece, set_once};
 
 /// Limits of a model. The defaults are far above what decisions need, and far below what harms a server.

@@ -7,7 +7,7 @@ use crate::host::{Proof, ProofRequest};
 use crate::memory::{give_back, resident_bytes};
 use crate::runner::{LogLevel, Run, RunError, Runner, SessionOptions, StopRun};
 use crate::sample::SampleRows;
-use crate::{Artifact, Batching, MemoryBudget, ModelHosts, Refusal, Runtime, thread_cpu_time};
+use crate::{Artifact, Batching, MemoryBudget, ModelHosts, NativeTrees, Refusal, Runtime, thread_cpu_time};
 use bytes::Bytes;
 use flyball_core::{Digest, Tensor, TensorData, TensorSpec};
 use serde::Serialize;
@@ -35,6 +35,8 @@ pub struct StandaloneFacts {
     pub inputs: Vec<TensorSpec>,
     pub outputs: Vec<TensorSpec>,
     pub batching: Batching,
+    /// None: not a tree model.
+    pub native: Option<NativeTrees>,
     /// Session creation: parsing, optimising, laying out weights. Without reading and scanning the file.
     pub load_ms: f64,
     /// The growth of the process meanwhile.
@@ -101,10 +103,16 @@ impl Runtime {
     ) -> Result<StandaloneModel, Refusal> {
         give_back();
         let (before, began) = (resident_bytes(), Instant::now());
-        let runner = Runner::with(self, artifact, LogLevel::ErrorsOnly, options)?;
+        let mut runner = Runner::with(self, artifact, LogLevel::ErrorsOnly, options)?;
         let load_ms = began.elapsed().as_secs_f64() * 1e3;
         give_back();
         proof.fits(&runner.signature)?;
+        // A profile is ONNX Runtime's.
+        if options.profile.is_none()
+            && let Some(trees) = proof.trees(artifact)?
+        {
+            runner.answer_by(trees);
+        }
         let sample_rows = proof.rows.map(|(length, count)| SampleRows::of(&runner.signature, length, count));
         let facts = StandaloneFacts {
             digest: artifact.digest,
@@ -113,6 +121,7 @@ impl Runtime {
             inputs: runner.signature.inputs.clone(),
             outputs: runner.signature.outputs.clone(),
             batching: proof.batching.clone(),
+            native: proof.native.clone(),
             load_ms,
             resident_bytes: resident_bytes().saturating_sub(before),
         };

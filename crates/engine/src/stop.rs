@@ -28,6 +28,11 @@ impl Stop {
         let _ = self.options.terminate();
     }
 
+    /// Whether the run that was started last is to end.
+    pub(crate) fn requested(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+
     /// Starts a run: earlier requests to stop were not meant for it.
     pub(crate) fn forget(&self) -> ort::Result<()> {
         self.asked.store(false, Ordering::SeqCst);

@@ -8,6 +8,7 @@ use super::message::{Answer, Ask, ModelParts};
 use super::process::{Host, HostError, WaitLimit, wall_max};
 use crate::latency::LatencyPoint;
 use crate::load::{Probed, sizes};
+use crate::native::{NativeTrees, TreeRunner};
 use crate::reference_rows::{ReferenceRows, join};
 use crate::{Artifact, Batching, MemoryBudget, Refusal, Run, Runtime, SessionOptions, Signature};
 use bytestring::ByteString;
@@ -39,6 +40,8 @@ impl Default for ProbeLimits {
 pub(crate) struct Proof {
     signature: Signature,
     pub(crate) batching: Batching,
+    /// None: not a tree model.
+    pub(crate) native: Option<NativeTrees>,
     pub(crate) points: Vec<LatencyPoint>,
     /// The sample rows that it runs on: the length of their free axes, and their number.
     pub(crate) rows: Option<(i64, usize)>,
@@ -52,7 +55,7 @@ impl Proof {
         rows_max: usize,
         options: &SessionOptions,
     ) -> Result<Proof, Refusal> {
-        let Probed { mut prober, witnesses, batching, points } =
+        let Probed { mut prober, native, witnesses, batching, points } =
             runtime.probe(artifact, rows_max, options)?;
         if let Some(witnesses) = &witnesses {
             // The same batches that the server times later: a run that ends here ends there.
@@ -63,7 +66,7 @@ impl Proof {
         }
         let rows =
             witnesses.map(|ReferenceRows { sample_rows, .. }| (sample_rows.length, sample_rows.count()));
-        Ok(Proof { signature: Signature::clone(&prober.signature), batching, points, rows })
+        Ok(Proof { signature: Signature::clone(&prober.signature), batching, native, points, rows })
     }
 
     /// Checks that a session of the same bytes has the same signature.
@@ -72,6 +75,18 @@ impl Proof {
             return Ok(());
         }
         Err(Refusal::Host("its inputs and outputs differ from those in its model host".to_owned()))
+    }
+
+    /// The native trees, if they are proven.
+    pub(crate) fn trees(&self, artifact: &Artifact) -> Result<Option<TreeRunner>, Refusal> {
+        if !self.native.as_ref().is_some_and(|native| native.on) {
+            return Ok(None);
+        }
+        let differs = || Refusal::Host("its trees differ from those in its model host".to_owned());
+        match TreeRunner::read(artifact, &self.signature) {
+            Some(Ok(trees)) => Ok(Some(trees)),
+            _ => Err(differs()),
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 
 use super::process::{Host, WaitLimit};
 use super::{HostCommand, HostedModel, ModelHosts, ProbeLimits, Proof, ProofRequest};
+use crate::native::tests::golden;
 use crate::runner::tests::{artifact, onnx, runtime};
 use crate::{Artifact, MemoryBudget, Refusal, Run, RunError, ScanFacts, SessionOptions};
 use flyball_core::{DataType, Digest, Tensor, TensorData};
@@ -53,13 +54,19 @@ fn reason(hosts: &ModelHosts, artifact: &Artifact) -> String {
 #[test]
 fn a_host_finds_what_this_process_would_find_and_is_not_asked_twice() {
     let hosts = hosts_of(command(), LONG_MS);
-    for model in
-        [onnx::row_sum(3), onnx::row_sum(5), onnx::negated(), onnx::looped(), onnx::identity(onnx::STRING)]
-    {
+    for model in [
+        onnx::row_sum(3),
+        onnx::row_sum(5),
+        onnx::negated(),
+        onnx::looped(),
+        onnx::identity(onnx::STRING),
+        golden("lightgbm_two"),
+    ] {
         let artifact = artifact(model);
         let here = Proof::find(&runtime(), &artifact, 8, &SessionOptions::default()).unwrap();
         let there = prove_in(&hosts, &artifact).unwrap();
         assert_eq!(there.batching, here.batching);
+        assert_eq!(there.native, here.native);
         assert_eq!(there.rows.map(|(length, _)| length), here.rows.map(|(length, _)| length));
         assert!(there.fits(&crate::runner::tests::runner(artifact.model.clone()).signature).is_ok());
         hosts.rest();

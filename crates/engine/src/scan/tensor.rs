@@ -133,7 +133,7 @@ impl<'a> Tensor<'a> {
                 }
                 Ok(())
             }
-            Value::Fixed => Err(Finding::malformed(BROKEN_AXIS)),
+            Value::Fixed(_) => Err(Finding::malformed(BROKEN_AXIS)),
         }
     }
 

@@ -15,8 +15,8 @@ pub(super) struct Piece<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Value<'a> {
     Number(u64),
-    /// Four or eight bytes: floating-point numbers, which are not needed.
-    Fixed,
+    /// Four or eight bytes: a floating-point number.
+    Fixed(&'a [u8]),
     Piece(Piece<'a>),
 }
 
@@ -63,7 +63,7 @@ impl<'a> Value<'a> {
     pub(super) fn length(self) -> u64 {
         match self {
             Value::Piece(piece) => piece.bytes.len() as u64,
-            Value::Number(_) | Value::Fixed => 8,
+            Value::Number(_) | Value::Fixed(_) => 8,
         }
     }
 }
@@ -96,7 +96,7 @@ impl<'a> Fields<'a> {
     }
 
     fn skip(&mut self, length: u64) -> Result<Value<'a>, ScanError> {
-        self.take(length).map(|_| Value::Fixed)
+        self.take(length).map(|piece| Value::Fixed(piece.bytes))
     }
 
     fn take(&mut self, length: u64) -> Result<Piece<'a>, ScanError> {
