@@ -1,7 +1,7 @@
 //! Two background threads. One surveys new models' run times while the core is idle. The other drops old deployments and returns
 //! free memory: it holds the allocator's locks, which a lane may need, so it must always get CPU time.
 
-use flyball_engine::Surveyor;
+use flyball_engine::{NativeTrees, Surveyor};
 use flyball_plane::{Deployment, Model};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -87,12 +87,16 @@ fn survey<M: Send + Sync + 'static>(
 
 /// Surveys one model, with a time limit: a model whose runs do not always end must not block the other surveys. Its probe ended
 /// in a model host, but a model may behave randomly.
-fn survey_one<M: Send + Sync + 'static>(Survey(surveyor, model): Survey<M>, leaving: Arc<AtomicBool>) {
+fn survey_one<M: Send + Sync + 'static>(Survey(mut surveyor, model): Survey<M>, leaving: Arc<AtomicBool>) {
     let Some(name) = model.upgrade().map(|model| Arc::clone(&model.name)) else { return };
     let stop = surveyor.stopper();
     let (done, ended) = sync_channel(1);
+    let surveyed = Arc::clone(&name);
     let begin = move || {
         let removed = || leaving.load(Ordering::Relaxed) || model.strong_count() == 0;
+        if let Some(NativeTrees { on, finding }) = surveyor.prove_trees(&removed) {
+            tracing::info!(model = &*surveyed, native = on, finding, "tree model compared");
+        }
         if let Some((points, model)) = surveyor.survey(&removed).zip(model.upgrade()) {
             model.latency().fill(points);
         }

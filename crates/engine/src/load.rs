@@ -3,13 +3,14 @@
 use crate::host::{Proof, ProofRequest};
 use crate::latency::{LatencyPoint, LatencyTable, thread_cpu_time};
 use crate::memory::{MemoryBudget, resident_bytes};
-use crate::native::{NativeTrees, ProofRuns, prove};
+use crate::native::{NativeTrees, ProofRuns, ProvenTrees, TreeRunner, prove};
 use crate::probe::{Batching, probe};
 use crate::reference_rows::{ReferenceRows, is_slow, join};
 use crate::runner::{LogLevel, Run, Runner, SessionOptions, StopRun};
 use crate::sample::SampleRows;
 use crate::{Artifact, ModelHosts, Refusal, Runtime, Signature};
-use std::sync::Arc;
+use flyball_trees::Unsupported;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +26,6 @@ pub struct LoadOptions {
 pub struct LoadedModel {
     pub signature: Arc<Signature>,
     pub batching: Batching,
-    /// None: not a tree model.
-    pub native: Option<NativeTrees>,
     /// Warm sessions, one for each home lane.
     pub runners: Vec<Runner>,
     /// Rough run times; empty if it does not run on sample input.
@@ -46,7 +45,8 @@ impl Runtime {
         leaving: &dyn Fn() -> bool,
     ) -> Result<LoadedModel, Refusal> {
         let session = &SessionOptions::default();
-        let ask = ProofRequest { rows_max: options.rows_max, session, memory: options.memory, leaving };
+        let (rows_max, memory) = (options.rows_max, options.memory);
+        let ask = ProofRequest { rows_max, session, trees: false, memory, leaving };
         let proof = hosts.prove(self, &artifact, &ask)?;
         let runtime = self.clone();
         hosts.within(leaving, move || runtime.load_proven(&artifact, options, &proof))
@@ -60,7 +60,7 @@ impl Runtime {
         hosts: &ModelHosts,
     ) -> Result<Batching, Refusal> {
         let (session, memory) = (&SessionOptions::default(), MemoryBudget::UNLIMITED);
-        let ask = ProofRequest { rows_max, session, memory, leaving: &|| false };
+        let ask = ProofRequest { rows_max, session, trees: false, memory, leaving: &|| false };
         hosts.prove(self, artifact, &ask).map(|proof| proof.batching.clone())
     }
 
@@ -71,11 +71,11 @@ impl Runtime {
         proof: &Proof,
     ) -> Result<LoadedModel, Refusal> {
         let before = resident_bytes();
-        let mut prober = Runner::new(self, artifact, LogLevel::Warnings)?;
+        let prober = Runner::new(self, artifact, LogLevel::Warnings)?;
         let signature = Arc::clone(&prober.signature);
         proof.fits(&signature)?;
-        let trees = proof.trees(artifact)?;
-        trees.iter().for_each(|trees| prober.answer_by(trees.another()));
+        let trees = TreeRunner::read(artifact, &signature);
+        let proven = trees.as_ref().map(|_| Arc::new(OnceLock::new()));
         let sample_rows = proof.rows.map(|(length, count)| SampleRows::of(&signature, length, count));
         let session_bytes = resident_bytes().saturating_sub(before).max(artifact.size_bytes());
         let affordable = options.memory.sessions(artifact.size_bytes(), session_bytes);
@@ -89,7 +89,7 @@ impl Runtime {
             if proof.points.first().is_some_and(|alone| is_slow(alone.p50_us)) { 1 } else { count };
         for place in 0..count {
             let mut runner = Runner::new(self, artifact, LogLevel::ErrorsOnly)?;
-            trees.iter().for_each(|trees| runner.answer_by(trees.another()));
+            runner.proven_trees.clone_from(&proven);
             if let Some(sample_rows) = sample_rows.as_ref().filter(|_| place < warm_max) {
                 join(&mut runner, &sample_rows.batch(1));
                 let warm = runner.run(&mut Vec::new());
@@ -99,10 +99,11 @@ impl Runtime {
         }
         let batching = proof.batching.clone();
         let row_elements = sample_rows.as_ref().and_then(|sample_rows| sample_rows.row_elements(&signature));
-        let surveyor = Surveyor { prober, sample_rows, rows_max: batching.rows_max };
+        let trees = trees.zip(proven);
+        let (rows_max, version) = (batching.rows_max, self.version().to_owned());
+        let surveyor = Surveyor { prober, trees, version, sample_rows, rows_max };
         let latency = LatencyTable::of(proof.points.clone());
-        let native = proof.native.clone();
-        Ok(LoadedModel { signature, batching, native, runners, latency, row_elements, surveyor })
+        Ok(LoadedModel { signature, batching, runners, latency, row_elements, surveyor })
     }
 
     /// Creates a session only to find out whether rows may share a run.
@@ -111,12 +112,14 @@ impl Runtime {
         artifact: &Artifact,
         rows_max: usize,
         options: &SessionOptions,
+        trees: bool,
     ) -> Result<Probed, Refusal> {
         let mut prober = Runner::with(self, artifact, LogLevel::Warnings, options)?;
         // Tools that change the session want to see the session.
-        let native = (*options == SessionOptions::default())
-            .then(|| prove(&mut prober, artifact, ProofRuns::of(rows_max), self.version()))
-            .flatten();
+        let native = (trees && *options == SessionOptions::default())
+            .then(|| TreeRunner::read(artifact, &prober.signature))
+            .flatten()
+            .map(|trees| prove(&mut prober, trees, ProofRuns::of(rows_max), self.version(), &|| false));
         let (witnesses, (batching, points)) = match ReferenceRows::find(&mut prober) {
             Ok(witnesses) => {
                 let probed = probe(&witnesses, &mut prober, rows_max);
@@ -141,9 +144,13 @@ pub(crate) struct Probed {
     pub(crate) points: Vec<LatencyPoint>,
 }
 
-/// Fills a model's latency table in the background, on the probed session.
+/// Works on a model in the background while it serves: proves its native trees, and fills its latency table.
 pub struct Surveyor {
     prober: Runner,
+    /// Those of a tree model, and where its runners find them once they are proven.
+    trees: Option<(Result<TreeRunner, Unsupported>, ProvenTrees)>,
+    /// ONNX Runtime's.
+    version: String,
     sample_rows: Option<SampleRows>,
     rows_max: usize,
 }
@@ -157,6 +164,17 @@ impl Surveyor {
     /// A handle that stops a survey run from another thread.
     pub fn stopper(&self) -> StopRun {
         self.prober.stopper()
+    }
+
+    /// Compares the native trees with ONNX Runtime; if they are equal, they answer from now on. None: no tree model.
+    pub fn prove_trees(&mut self, stop: &dyn Fn() -> bool) -> Option<NativeTrees> {
+        let (trees, proven) = self.trees.take()?;
+        let another = trees.as_ref().ok().map(TreeRunner::another);
+        let found = prove(&mut self.prober, trees, ProofRuns::of(self.rows_max), &self.version, stop);
+        if found.on {
+            another.into_iter().for_each(|trees| drop(proven.set(trees)));
+        }
+        Some(found)
     }
 
     /// Measures runs of each size for [`LatencyTable::fill`]. None: a run failed, or `stop` returned true.

@@ -15,7 +15,7 @@ use flyball_core::{DataType, Shape, Tensor};
 use flyball_trees::{Answers, Ensemble, Labels, ROWS_AT_ONCE, Unsupported};
 pub(crate) use prove::{ProofRuns, prove};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Whether a tree model's answers are computed here, and what the proof found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +28,9 @@ pub struct NativeTrees {
 
 /// Which engine answers for tree models. It must not change a bit, so records of decisions name it.
 pub const TREES: &str = "native where bit-equal";
+
+/// Where the runners of a model find its trees, once they are proven.
+pub(crate) type ProvenTrees = Arc<OnceLock<TreeRunner>>;
 
 /// One lane's runs of a tree model.
 pub(crate) struct TreeRunner {

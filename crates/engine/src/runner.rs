@@ -7,7 +7,7 @@ use crate::allocator::{self, Denied};
 use crate::column::Column;
 use crate::division;
 use crate::memory::{self, MemoryBudget};
-use crate::native::TreeRunner;
+use crate::native::{ProvenTrees, TreeRunner};
 use crate::output::OutputBuffer;
 use crate::stop::Stop;
 use crate::{Artifact, Refusal, Runtime, Signature};
@@ -69,6 +69,8 @@ pub struct Runner {
     memory: MemoryBudget,
     /// Answers instead of the session, with the same bits: a proof in a model host has compared them.
     trees: Option<TreeRunner>,
+    /// Where the trees will be, if the model has some.
+    pub(crate) proven_trees: Option<ProvenTrees>,
 }
 
 /// The log level of a session.
@@ -122,7 +124,17 @@ impl Runner {
         let outputs = OutputBuffer::new(&signature.outputs);
         let stop = Stop::new().map_err(refuse)?;
         let memory = runtime.memory;
-        Ok(Runner { session, signature, columns, values: Vec::new(), outputs, stop, memory, trees: None })
+        Ok(Runner {
+            session,
+            signature,
+            columns,
+            values: Vec::new(),
+            outputs,
+            stop,
+            memory,
+            trees: None,
+            proven_trees: None,
+        })
     }
 
     /// From now on the native trees answer.
@@ -167,6 +179,11 @@ impl Run for Runner {
     /// Allocates nothing once its buffers have grown, except what the `ort` crate needs for each value and
     /// what strings need.
     fn run(&mut self, outputs: &mut Vec<Tensor>) -> Result<(), RunError> {
+        if self.trees.is_none()
+            && let Some(trees) = self.proven_trees.as_ref().and_then(|proven| proven.get())
+        {
+            self.trees = Some(trees.another());
+        }
         if self.columns.first().is_some_and(Column::has_rows)
             && let Some(mut trees) = self.trees.take()
         {

@@ -89,7 +89,7 @@ impl Runtime {
         let unprofiled = SessionOptions { profile: None, ..options };
         let leaving = &|| false;
         let memory = MemoryBudget::UNLIMITED;
-        let ask = ProofRequest { rows_max: ROWS_PROBED, session: &unprofiled, memory, leaving };
+        let ask = ProofRequest { rows_max: ROWS_PROBED, session: &unprofiled, trees: true, memory, leaving };
         let proof = hosts.prove(self, &artifact, &ask)?;
         let runtime = self.clone();
         hosts.within(leaving, move || runtime.load_standalone_proven(&artifact, &options, &proof))

@@ -41,7 +41,7 @@ fn a_native_run_allocates_nothing_in_steady_state() {
     let options = LoadOptions { rows_max: 16, runners: 1, memory: MemoryBudget::UNLIMITED };
     let runtime = Runtime::open(&beside_executable().unwrap()).unwrap();
     let mut loaded = runtime.load(artifact, options, &ModelHosts::in_this_process(), &|| false).unwrap();
-    assert!(loaded.native.is_some_and(|native| native.on));
+    assert!(loaded.surveyor.prove_trees(&|| false).is_some_and(|native| native.on));
     let runner = &mut loaded.runners[0];
     let bytes = TensorData::Fixed(Bytes::from_static(&[0; 6 * 4]));
     let row =

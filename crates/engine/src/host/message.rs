@@ -16,7 +16,7 @@ pub(super) enum Ask {
     /// The first frame. It has no response: errors come with the next one.
     Open { build: String, ort_path: PathBuf },
     /// Creates a session and probes it.
-    Prove { model: ModelParts, rows_max: usize, session: SessionOptions, memory_bytes_max: u64 },
+    Prove { model: ModelParts, rows_max: usize, session: SessionOptions, trees: bool, memory_bytes_max: u64 },
     /// Creates a session for later runs.
     Load { model: ModelParts, memory_bytes_max: u64 },
     /// Runs the loaded model once on the rows of these requests.

@@ -40,7 +40,7 @@ impl Default for ProbeLimits {
 pub(crate) struct Proof {
     signature: Signature,
     pub(crate) batching: Batching,
-    /// None: not a tree model.
+    /// None: not a tree model, or not asked for.
     pub(crate) native: Option<NativeTrees>,
     pub(crate) points: Vec<LatencyPoint>,
     /// The sample rows that it runs on: the length of their free axes, and their number.
@@ -54,9 +54,10 @@ impl Proof {
         artifact: &Artifact,
         rows_max: usize,
         options: &SessionOptions,
+        trees: bool,
     ) -> Result<Proof, Refusal> {
         let Probed { mut prober, native, witnesses, batching, points } =
-            runtime.probe(artifact, rows_max, options)?;
+            runtime.probe(artifact, rows_max, options, trees)?;
         if let Some(witnesses) = &witnesses {
             // The same batches that the server times later: a run that ends here ends there.
             for rows in sizes(batching.rows_max) {
@@ -98,6 +99,7 @@ pub(super) struct Proven {
     optional_inputs: Vec<ByteString>,
     rows_max: usize,
     session: SessionOptions,
+    trees: bool,
 }
 
 type Proofs = Mutex<VecDeque<(Proven, Arc<Proof>)>>;
@@ -156,7 +158,7 @@ impl ModelHosts {
         ask: &ProofRequest<'_>,
     ) -> Result<Arc<Proof>, Refusal> {
         let Some(command) = &self.command else {
-            return Proof::find(runtime, artifact, ask.rows_max, ask.session).map(Arc::new);
+            return Proof::find(runtime, artifact, ask.rows_max, ask.session, ask.trees).map(Arc::new);
         };
         let proven = Proven {
             files: std::iter::once(artifact.digest)
@@ -165,6 +167,7 @@ impl ModelHosts {
             optional_inputs: artifact.defaults.iter().map(|default| default.name.clone()).collect(),
             rows_max: ask.rows_max,
             session: ask.session.clone(),
+            trees: ask.trees,
         };
         if let Some(proof) = self.known(&proven) {
             return Ok(proof);
@@ -192,7 +195,7 @@ impl ModelHosts {
         let memory_bytes_max = self.limits.memory_bytes_max.unwrap_or_else(|| left.max(least));
         let (model, payload) = ModelParts::of(artifact);
         let (rows_max, session) = (ask.rows_max, ask.session.clone());
-        let wanted = Ask::Prove { model, rows_max, session, memory_bytes_max };
+        let wanted = Ask::Prove { model, rows_max, session, trees: ask.trees, memory_bytes_max };
         let patience = WaitLimit::cpu(self.limits.cpu_max, ask.leaving);
         match host.ask(&wanted, &payload, &patience) {
             Ok((Answer::Proven(proof), _)) => Ok((host, *proof)),
@@ -272,6 +275,8 @@ fn available_bytes() -> u64 {
 pub(crate) struct ProofRequest<'a> {
     pub(crate) rows_max: usize,
     pub(crate) session: &'a SessionOptions,
+    /// Whether native trees are compared with ONNX Runtime, too. A server does so after the load.
+    pub(crate) trees: bool,
     pub(crate) memory: MemoryBudget,
     pub(crate) leaving: &'a dyn Fn() -> bool,
 }

@@ -98,9 +98,9 @@ impl Served {
                 };
                 return None;
             }
-            Ask::Prove { model, rows_max, session, memory_bytes_max } => {
+            Ask::Prove { model, rows_max, session, trees, memory_bytes_max } => {
                 let proven = self.model(model, payload, memory_bytes_max).and_then(|(runtime, artifact)| {
-                    Proof::find(&runtime, &artifact, rows_max, &session).map_err(|why| why.to_string())
+                    Proof::find(&runtime, &artifact, rows_max, &session, trees).map_err(|why| why.to_string())
                 });
                 give_back();
                 proven.map(|proof| {

@@ -44,7 +44,11 @@ const LONG_MS: u64 = 60_000;
 
 fn prove_in(hosts: &ModelHosts, artifact: &Artifact) -> Result<Arc<Proof>, Refusal> {
     let (session, memory) = (&SessionOptions::default(), MemoryBudget::UNLIMITED);
-    hosts.prove(&runtime(), artifact, &ProofRequest { rows_max: 8, session, memory, leaving: &|| false })
+    hosts.prove(
+        &runtime(),
+        artifact,
+        &ProofRequest { rows_max: 8, session, trees: true, memory, leaving: &|| false },
+    )
 }
 
 fn reason(hosts: &ModelHosts, artifact: &Artifact) -> String {
@@ -63,7 +67,7 @@ fn a_host_finds_what_this_process_would_find_and_is_not_asked_twice() {
         golden("lightgbm_two"),
     ] {
         let artifact = artifact(model);
-        let here = Proof::find(&runtime(), &artifact, 8, &SessionOptions::default()).unwrap();
+        let here = Proof::find(&runtime(), &artifact, 8, &SessionOptions::default(), true).unwrap();
         let there = prove_in(&hosts, &artifact).unwrap();
         assert_eq!(there.batching, here.batching);
         assert_eq!(there.native, here.native);
@@ -105,7 +109,8 @@ fn what_onnx_runtime_refuses_is_told_in_the_same_words_and_does_not_cost_the_hos
         external_data: Vec::new(),
         defaults: Vec::new(),
     };
-    let here = Proof::find(&runtime(), &broken, 8, &SessionOptions::default()).unwrap_err().to_string();
+    let here =
+        Proof::find(&runtime(), &broken, 8, &SessionOptions::default(), false).unwrap_err().to_string();
     assert_eq!(reason(&hosts, &broken), here);
     assert!(hosts.idle.lock().unwrap().is_some());
 }
@@ -142,7 +147,7 @@ fn a_host_that_reads_nothing_is_left_after_its_time_however_large_the_model() {
 #[test]
 fn a_server_that_leaves_does_not_wait_for_a_proof() {
     let (session, memory) = (&SessionOptions::default(), MemoryBudget::UNLIMITED);
-    let ask = ProofRequest { rows_max: 8, session, memory, leaving: &|| true };
+    let ask = ProofRequest { rows_max: 8, session, trees: false, memory, leaving: &|| true };
     let left = hosts_of(command(), LONG_MS).prove(&runtime(), &artifact(onnx::endless()), &ask);
     assert!(matches!(left, Err(Refusal::Leaving)));
 }
@@ -152,7 +157,8 @@ fn a_host_ends_with_its_parent_also_inside_a_run_without_an_end() {
     let mut host = Host::start(&command(), runtime().path()).unwrap();
     let (model, payload) = super::message::ModelParts::of(Box::leak(Box::new(artifact(onnx::endless()))));
     let session = SessionOptions::default();
-    let ask = super::message::Ask::Prove { model, rows_max: 8, session, memory_bytes_max: 512 << 20 };
+    let ask =
+        super::message::Ask::Prove { model, rows_max: 8, session, trees: false, memory_bytes_max: 512 << 20 };
     host.send(&ask, &payload, &WaitLimit::wall(Duration::from_secs(60))).unwrap();
     // As if this process had ended: the kernel closes its sockets.
     host.stream.shutdown(std::net::Shutdown::Both).unwrap();

@@ -1,16 +1,15 @@
 //! Compares the native trees with ONNX Runtime, row by row and bit by bit, before they answer for it.
 //!
-//! Part of the probe: it runs in a model host, off the request path. Guaranteed: the bits of 10,000 rows, alone
+//! Off the request path: a server proves in the background while ONNX Runtime answers. Guaranteed: the bits of 10,000 rows, alone
 //! and in batches, at thresholds and one float beside them, with NaN, infinities and subnormals. Both engines add
 //! the trees of a row in their order, so batches cannot matter; they are compared all the same.
 
 use super::{NativeTrees, TreeRunner};
-use crate::Artifact;
 use crate::runner::{Run, Runner};
 use crate::thread_cpu_time;
 use bytes::Bytes;
 use flyball_core::{DataType, Tensor, TensorData};
-use flyball_trees::ProbeRows;
+use flyball_trees::{ProbeRows, Unsupported};
 use std::time::Duration;
 
 /// How many rows a proof compares.
@@ -31,34 +30,40 @@ impl ProofRuns {
 
 /// Every size up to here is compared many times, larger ones once.
 const BATCH_MAX: usize = 16;
-/// A load waits for it. 1,000 trees of 255 leaves take a second.
+/// Of CPU time. 1,000 trees of 255 leaves take a second.
 const TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Lets a runner answer by its native trees if they are proven. None: it is no tree model.
+/// Lets a runner answer by its native trees if they are proven.
 pub(crate) fn prove(
     runner: &mut Runner,
-    artifact: &Artifact,
+    trees: Result<TreeRunner, Unsupported>,
     runs: ProofRuns,
     version: &str,
-) -> Option<NativeTrees> {
-    let off = |finding: String| Some(NativeTrees { on: false, finding });
-    let mut trees = match TreeRunner::read(artifact, &runner.signature)? {
+    stop: &dyn Fn() -> bool,
+) -> NativeTrees {
+    let off = |finding: String| NativeTrees { on: false, finding };
+    let mut trees = match trees {
         Ok(trees) => trees,
         Err(unsupported) => return off(format!("native trees do not support it: {unsupported}")),
     };
-    match compare(runner, &mut trees, runs) {
+    match compare(runner, &mut trees, runs, stop) {
         Ok(rows) => {
             runner.answer_by(trees);
             let rows = thousands(rows);
             let finding = format!("native trees: {rows} rows bit-equal to ONNX Runtime {version}");
-            Some(NativeTrees { on: true, finding })
+            NativeTrees { on: true, finding }
         }
         Err(difference) => off(format!("native trees are off: {difference}")),
     }
 }
 
 /// The number of equal rows, or the first difference.
-pub(super) fn compare(runner: &mut Runner, trees: &mut TreeRunner, runs: ProofRuns) -> Result<usize, String> {
+pub(super) fn compare(
+    runner: &mut Runner,
+    trees: &mut TreeRunner,
+    runs: ProofRuns,
+    stop: &dyn Fn() -> bool,
+) -> Result<usize, String> {
     let spec = &runner.signature.inputs[0];
     let (first, columns) = (spec.shape[0], spec.shape[1] as usize);
     let name = bytestring::ByteString::from(spec.name.as_str());
@@ -68,6 +73,9 @@ pub(super) fn compare(runner: &mut Runner, trees: &mut TreeRunner, runs: ProofRu
     for size in sizes(runs, first) {
         if done >= runs.rows {
             break;
+        }
+        if stop() {
+            return Err("the model was removed".to_owned());
         }
         if thread_cpu_time().saturating_sub(began) > TIME_MAX {
             let seconds = TIME_MAX.as_secs();

@@ -21,7 +21,9 @@ fn session(artifact: &Artifact) -> Runner {
 
 fn found(model: Vec<u8>) -> Option<NativeTrees> {
     let artifact = artifact(model);
-    prove(&mut session(&artifact), &artifact, ProofRuns::of(64), "1.31.1")
+    let mut runner = session(&artifact);
+    let trees = TreeRunner::read(&artifact, &runner.signature)?;
+    Some(prove(&mut runner, trees, ProofRuns::of(64), "1.31.1", &|| false))
 }
 
 fn trees(artifact: &Artifact, runner: &Runner) -> TreeRunner {
@@ -80,7 +82,7 @@ fn the_first_row_that_differs_is_named_with_both_answers() {
     let ours = artifact(golden("lightgbm_two"));
     let mut runner = session(&theirs);
     let mut trees = trees(&ours, &runner);
-    let difference = prove::compare(&mut runner, &mut trees, ProofRuns::of(8)).unwrap_err();
+    let difference = prove::compare(&mut runner, &mut trees, ProofRuns::of(8), &|| false).unwrap_err();
     assert!(difference.starts_with("row 1: output 'label' is ["), "{difference}");
     assert!(difference.contains(", in ONNX Runtime [") && difference.contains(", for ["), "{difference}");
 }
@@ -124,21 +126,37 @@ fn a_stopped_run_ends_before_its_next_rows() {
 }
 
 #[test]
-fn a_loaded_tree_model_answers_natively_on_all_lanes_and_says_so() {
+fn a_loaded_tree_model_answers_natively_on_all_lanes_once_it_is_proven() {
     let options = LoadOptions { rows_max: 8, runners: 2, memory: MemoryBudget::UNLIMITED };
     let artifact = Arc::new(artifact(golden("sklearn_hist")));
     let hosts = ModelHosts::in_this_process();
     let mut loaded = runtime().load(Arc::clone(&artifact), options, &hosts, &|| false).unwrap();
-    let native = loaded.native.unwrap();
-    assert!(native.on && native.finding.contains("10,000 rows bit-equal"), "{}", native.finding);
     assert_eq!(loaded.batching.rows_max, 8);
     let mut session = session(&artifact);
     let mut rows = trees(&artifact, &session).ensemble().probe_rows(6);
     let request = [input(&mut rows, 5)];
+    let answer = run(&mut session, &request);
     for runner in &mut loaded.runners {
-        assert!(runner.answers_natively());
-        assert_eq!(run(runner, &request), run(&mut session, &request));
+        assert_eq!(run(runner, &request), answer);
+        assert!(!runner.answers_natively());
     }
+    let native = loaded.surveyor.prove_trees(&|| false).unwrap();
+    assert!(native.on && native.finding.contains("10,000 rows bit-equal"), "{}", native.finding);
+    for runner in &mut loaded.runners {
+        assert_eq!(run(runner, &request), answer);
+        assert!(runner.answers_natively());
+    }
+}
+
+#[test]
+fn a_proof_that_is_stopped_leaves_the_session_to_answer() {
+    let options = LoadOptions { rows_max: 8, runners: 1, memory: MemoryBudget::UNLIMITED };
+    let artifact = Arc::new(artifact(golden("sklearn_hist")));
+    let hosts = ModelHosts::in_this_process();
+    let mut loaded = runtime().load(artifact, options, &hosts, &|| false).unwrap();
+    let native = loaded.surveyor.prove_trees(&|| true).unwrap();
+    assert_eq!((native.on, &*native.finding), (false, "native trees are off: the model was removed"));
+    assert!(!loaded.runners[0].answers_natively());
 }
 
 #[test]
