@@ -48,6 +48,22 @@ def test_inspect_gives_the_reason_why_requests_cannot_share_a_run(run, model):
     assert f"batching off: {reason}" in out
 
 
+@pytest.mark.parametrize(
+    ("name", "finding"),
+    [
+        ("lightgbm_two", "native trees: 10,000 rows bit-equal to ONNX Runtime 1."),
+        ("lightgbm_forest", "native trees do not support it: operator 'ArrayFeatureExtractor' of domain 'ai.onnx.ml'"),
+    ],
+)
+def test_inspect_shows_the_proof_of_native_trees_or_what_they_do_not_support(run, name, finding):
+    path = ROOT / "tests" / "golden" / "trees" / f"{name}.onnx"
+    assert finding in run("inspect", str(path))[1]
+    native = native_models.inspect(path).native
+    assert native
+    assert native.on == (name == "lightgbm_two")
+    assert finding in native.finding
+
+
 def test_inspect_counts_one_node_and_shows_an_opset_domain_once(run, tmp_path):
     from onnx import TensorProto, helper
 

@@ -1,8 +1,8 @@
-//! The fingerprint of a machine, for decision records: whatever may change a run's result. The runtime, its threads, the CPU and
+//! The fingerprint of a machine, for decision records: whatever may change a run's result. The engines, their threads, the CPU and
 //! its features. A replay reports a different fingerprint.
 
 use flyball_core::Digest;
-use flyball_engine::{INTER_THREADS, INTRA_THREADS, PROVIDER, Runtime};
+use flyball_engine::{INTER_THREADS, INTRA_THREADS, PROVIDER, Runtime, TREES};
 use flyball_plane::Build;
 use serde_json::json;
 
@@ -19,6 +19,7 @@ impl Fingerprint {
         let json = json!({
             "onnxruntime": runtime.version(),
             "provider": PROVIDER,
+            "trees": TREES,
             "intra_threads": INTRA_THREADS,
             "inter_threads": INTER_THREADS,
             "arch": std::env::consts::ARCH,

@@ -5,8 +5,8 @@ use flyball_core::snapshot::check_document;
 use flyball_core::{Digest, TensorSpec};
 use flyball_engine::{
     Artifact, ArtifactFile, Batching, Ceiling, DeclaredTensor, HostCommand, LatencyPoint, LatencyTable,
-    LoadOptions, MemoryBudget, ModelHosts, Opset, ProbeLimits, Refusal, Runtime, ScanLimits, copy_sibling,
-    digest_files, scan_file,
+    LoadOptions, MemoryBudget, ModelHosts, NativeTrees, Opset, ProbeLimits, Refusal, Runtime, ScanLimits,
+    copy_sibling, digest_files, scan_file,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -108,6 +108,7 @@ struct Inspection {
     inputs: Vec<TensorSpec>,
     outputs: Vec<TensorSpec>,
     batching: Batching,
+    native: Option<NativeTrees>,
     latency: Vec<LatencyPoint>,
 }
 
@@ -188,6 +189,7 @@ fn inspect_model(path: &Path, options: &[u8], hosts: &ModelHosts) -> Result<Insp
         inputs: loaded.signature.inputs.clone(),
         outputs: loaded.signature.outputs.clone(),
         batching: loaded.batching,
+        native: loaded.native,
         latency: latency.points().unwrap_or_default().to_vec(),
     })
 }

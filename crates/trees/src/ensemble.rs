@@ -20,7 +20,7 @@ pub struct Ensemble {
     outcome: Outcome,
     columns_min: usize,
     /// Of each feature, for rows that test them.
-    thresholds: Vec<(usize, f32)>,
+    thresholds: Vec<(u32, f32)>,
 }
 
 #[derive(Debug)]
@@ -61,10 +61,10 @@ impl Ensemble {
             None => Form::Linked(Linked::of(&forest, content)),
         };
         let thresholds = forest.nodes.iter().filter_map(|node| match node {
-            Node::Branch { feature, threshold, .. } => Some((*feature, *threshold)),
+            Node::Branch { feature, threshold, .. } => Some((*feature as u32, *threshold)),
             Node::Leaf { .. } => None,
         });
-        let mut thresholds: Vec<(usize, f32)> = thresholds.collect();
+        let mut thresholds: Vec<(u32, f32)> = thresholds.collect();
         thresholds.sort_by(|one, other| (one.0.cmp(&other.0)).then(one.1.total_cmp(&other.1)));
         thresholds.dedup_by_key(|(feature, threshold)| (*feature, threshold.to_bits()));
         let outcome = Outcome::of(attributes, &forest)?;

@@ -8,8 +8,11 @@ use crate::{Labels, Unsupported};
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Maximum nodes of an ensemble: 32 MiB of them.
-const NODES_MAX: usize = 1 << 22;
+/// Maximum nodes of an ensemble, such as 2,000 trees of 255 leaves: building one takes some 250 bytes a node.
+const NODES_MAX: usize = 1 << 20;
+
+/// Maximum classes or targets.
+const SCORES_MAX: usize = 1024;
 
 /// An ensemble whose every path ends in a leaf.
 #[derive(Debug)]
@@ -157,7 +160,7 @@ fn check_base_values(attributes: &Attributes, scores: usize) -> Result<(), Unsup
         Output::Classes(labels) => Some(labels),
         Output::Targets { .. } => None,
     };
-    if scores == 0 || (scores == 1 && classes.is_some()) {
+    if scores == 0 || scores > SCORES_MAX || (scores == 1 && classes.is_some()) {
         return Err(Unsupported::new(format!("it has {scores} classes or targets")));
     }
     let fits = base_values == 0 || base_values == scores || (classes.is_some() && scores == 2);

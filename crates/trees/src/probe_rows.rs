@@ -31,10 +31,10 @@ const SPECIAL: [f32; 14] = [
 ];
 
 impl ProbeRows {
-    pub(crate) fn new(columns: usize, tested: &[(usize, f32)]) -> ProbeRows {
+    pub(crate) fn new(columns: usize, tested: &[(u32, f32)]) -> ProbeRows {
         let mut thresholds = vec![Vec::new(); columns];
         for &(feature, threshold) in tested {
-            thresholds[feature].push(threshold);
+            thresholds[feature as usize].push(threshold);
         }
         ProbeRows { seed: 1, row: 0, thresholds }
     }

@@ -64,6 +64,9 @@ def _inspect_model(model: Path, rows_max: int, json: bool) -> None:
         out.print("[green]batching on[/green]: rows get the same answers alone and in a batch")
     else:
         out.print(f"[yellow]batching off[/yellow]: {escape(found.batching.reason or 'no reason given')}")
+    if found.native:
+        colour = "green" if found.native.on else "yellow"
+        out.print(f"[{colour}]{escape(found.native.finding)}[/{colour}]")
     out.print(_latencies(found))
     out.print(f"\nNext:  flyball serve {escape(str(model))}", style="dim")
 

@@ -83,6 +83,13 @@ class Batching(Answer):
     reason: str | None = None
 
 
+class NativeTrees(Answer):
+    """Whether native trees answer for a tree model, and what their proof against ONNX Runtime found."""
+
+    on: bool
+    finding: str
+
+
 class Latency(Answer):
     """Measured time of one run with this many rows, in µs."""
 
@@ -103,6 +110,8 @@ class Inspection(Answer):
     inputs: list[TensorSpec]
     outputs: list[TensorSpec]
     batching: Batching
+    native: NativeTrees | None = None
+    """None: not a tree model."""
     latency: list[Latency]
 
 
@@ -115,6 +124,8 @@ class ModelFacts(Answer):
     inputs: list[TensorSpec]
     outputs: list[TensorSpec]
     batching: Batching
+    native: NativeTrees | None = None
+    """None: not a tree model."""
     load_ms: float
     """Creating the session, without reading and scanning the file."""
     resident_bytes: int

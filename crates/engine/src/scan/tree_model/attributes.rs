@@ -9,7 +9,7 @@ use flyball_trees::{
 use prost::encoding::decode_varint;
 
 /// Maximum elements of a list: what the ensemble itself allows.
-const ELEMENTS_MAX: usize = 1 << 22;
+const ELEMENTS_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -89,8 +89,7 @@ pub(super) fn read(kind: Kind, pieces: &[Piece<'_>]) -> Result<Attributes, Unsup
     let output = match kind {
         Kind::Classifier => Output::Classes(labels),
         Kind::Regressor => {
-            let count = usize::try_from(targets).ok().filter(|&count| count <= 1024);
-            let count = count.ok_or_else(|| unsupported(format!("{targets} targets")))?;
+            let count = usize::try_from(targets).map_err(|_| unsupported(format!("{targets} targets")))?;
             Output::Targets { count, aggregate }
         }
     };
