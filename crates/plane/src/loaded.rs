@@ -9,9 +9,7 @@ use crate::schedule::{BatchWait, ModelKey};
 use crate::service::{Conduct, Service};
 use flyball_core::snapshot::Layout;
 use flyball_core::{Digest, InferRequest, Tensor, snapshot};
-use flyball_engine::{
-    Batching, HostedModel, LatencyTable, LoadedModel, NativeTrees, Run, Signature, StopRun, Surveyor,
-};
+use flyball_engine::{Batching, HostedModel, LatencyTable, LoadedModel, Run, Signature, StopRun, Surveyor};
 use serde::{Serialize, Serializer};
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -153,8 +151,6 @@ pub struct Model<M> {
     pub version: Arc<str>,
     pub signature: Arc<Signature>,
     pub batching: Batching,
-    /// Whether native trees answer for it. None: not a tree model.
-    pub native: Option<NativeTrees>,
     /// The names of an output's classes, by the output's name.
     pub labels: HashMap<String, Arc<[String]>>,
     /// Whether the first axis counts rows, also where they are not batched.
@@ -212,7 +208,6 @@ impl<M> Model<M> {
             in_rows: parts.may_be_rows && loaded.signature.no_batch_axis().is_none(),
             signature: loaded.signature,
             batching: loaded.batching,
-            native: loaded.native,
             labels: parts.labels,
             defaults: parts.defaults,
             moves_texts: parts.moves_texts,

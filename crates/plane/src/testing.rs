@@ -169,7 +169,6 @@ impl Made {
             version: version.into(),
             signature: Arc::new(Signature { inputs: vec![spec.clone()], outputs: vec![spec] }),
             batching: Batching { rows_max: self.rows_max, reason: None },
-            native: None,
             labels: HashMap::new(),
             in_rows: true,
             defaults: Vec::new(),

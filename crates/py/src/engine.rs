@@ -175,8 +175,9 @@ fn inspect_model(path: &Path, options: &[u8], hosts: &ModelHosts) -> Result<Insp
     let artifact = Arc::new(Artifact::read_unverified(path).map_err(refused)?);
     let hosts = hosts.within_limits(probe_limits(options.probe_ms_max));
     let load = LoadOptions { rows_max: options.rows_max, runners: 1, memory: MemoryBudget::UNLIMITED };
-    let loaded = runtime.load(Arc::clone(&artifact), load, &hosts, &|| false).map_err(refused)?;
+    let mut loaded = runtime.load(Arc::clone(&artifact), load, &hosts, &|| false).map_err(refused)?;
     hosts.rest();
+    let native = loaded.surveyor.prove_trees(&|| false);
     let latency = LatencyTable::default();
     loaded.surveyor.survey(&|| false).into_iter().for_each(|points| latency.fill(points));
     Ok(Inspection {
@@ -189,7 +190,7 @@ fn inspect_model(path: &Path, options: &[u8], hosts: &ModelHosts) -> Result<Insp
         inputs: loaded.signature.inputs.clone(),
         outputs: loaded.signature.outputs.clone(),
         batching: loaded.batching,
-        native: loaded.native,
+        native,
         latency: latency.points().unwrap_or_default().to_vec(),
     })
 }

@@ -10,7 +10,7 @@ from typing import Literal
 from pydantic import Field
 
 from flyball.native.answer import Answer
-from flyball.native.model_documents import Batching, NativeTrees
+from flyball.native.model_documents import Batching
 
 
 class VersionAck(Answer):
@@ -18,8 +18,6 @@ class VersionAck(Answer):
 
     version: str
     batching: Batching
-    native: NativeTrees | None = None
-    """None: not a tree model."""
 
 
 class SignedAck(Answer):

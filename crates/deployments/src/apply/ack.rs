@@ -3,7 +3,7 @@
 use crate::states::{Applied, DeploymentState, State};
 use flyball_core::Digest;
 use flyball_core::snapshot::IndexEntry;
-use flyball_engine::{Batching, NativeTrees};
+use flyball_engine::Batching;
 use flyball_plane::{Deployment, Provenance};
 use serde::Serialize;
 
@@ -40,16 +40,13 @@ pub enum AckState {
 pub struct VersionAck {
     pub version: String,
     pub batching: Batching,
-    /// None: not a tree model.
-    pub native: Option<NativeTrees>,
 }
 
 pub(super) fn ack<M>(deployment: &Deployment<M>, state: AckState) -> Ack {
-    let versions = deployment.versions.iter().map(|model| VersionAck {
-        version: model.version.to_string(),
-        batching: model.batching.clone(),
-        native: model.native.clone(),
-    });
+    let versions = deployment
+        .versions
+        .iter()
+        .map(|model| VersionAck { version: model.version.to_string(), batching: model.batching.clone() });
     Ack {
         name: deployment.name.clone(),
         digest: deployment.digest,
@@ -74,18 +71,9 @@ pub(super) fn log(ack: &Ack) {
         AckState::Removed => tracing::info!(deployment, %digest, "deployment removed"),
         AckState::Refused => tracing::error!(deployment, %digest, reason = ack.reason, "deployment refused"),
         AckState::Applied => {
-            for VersionAck { version, batching, native } in &ack.versions {
+            for VersionAck { version, batching } in &ack.versions {
                 let (batch_rows_max, batch_reason) = (batching.rows_max, batching.reason.as_deref());
-                let native = native.as_ref().map(|native| native.finding.as_str());
-                tracing::info!(
-                    deployment,
-                    %digest,
-                    version,
-                    batch_rows_max,
-                    batch_reason,
-                    native,
-                    "deployment applied"
-                );
+                tracing::info!(deployment, %digest, version, batch_rows_max, batch_reason, "deployment applied");
             }
         }
     }
