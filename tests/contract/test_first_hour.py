@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -215,3 +216,10 @@ def _used_with(client: flyball.AsyncClient) -> None:
 def _decided_here(row: dict[str, Any]) -> object:
     with flyball.Decision.load("plain.yaml") as decision:
         return decision.decide(row)
+
+
+def test_a_verb_in_this_process_leaves_its_signals_as_they_were(tmp_path: Path) -> None:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ()), signal.getsignal(signal.SIGTERM)
+    command_line.flyball("serve", "nowhere.onnx", cwd=tmp_path)
+    command_line.flyball("serve", tmp_path / "cut.onnx", "--listen", "8080", cwd=tmp_path)
+    assert (signal.pthread_sigmask(signal.SIG_BLOCK, ()), signal.getsignal(signal.SIGTERM)) == before

@@ -7,6 +7,7 @@ Starting one takes longer than most verbs do. That verbs work as processes of th
 import contextlib
 import io
 import re
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,10 +17,12 @@ import pytest
 from flyball.cli import app
 from tests.support.serving import REPOSITORY, Ending
 
+_TAKEN_OVER = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
 
 def flyball(*words: str | Path, stdin: str = "", cwd: Path | None = None) -> Ending:
     """`flyball WORDS…`."""
-    with pytest.MonkeyPatch.context() as patched, _streams(patched, stdin) as (out, errors):
+    with pytest.MonkeyPatch.context() as patched, _own_signals(), _streams(patched, stdin) as (out, errors):
         patched.setattr(sys, "argv", ["flyball", *map(str, words)])
         if cwd is not None:
             patched.chdir(cwd)
@@ -34,6 +37,19 @@ def documented_exit_codes() -> set[int]:
     """Those in the table of docs/reference/cli.md."""
     page = (REPOSITORY / "docs" / "reference" / "cli.md").read_text()
     return {int(code) for code in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)}
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """A verb that takes over signals keeps them to its end. Servers of later tests would inherit that they are blocked."""
+    mask, handlers = signal.pthread_sigmask(signal.SIG_BLOCK, ()), {one: signal.getsignal(one) for one in _TAKEN_OVER}
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(-1)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 @contextlib.contextmanager
