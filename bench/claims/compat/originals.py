@@ -66,7 +66,13 @@ TOPIC = Topic(
     subject="Triton's public suites and client examples against `flyball serve`; what differs on purpose is applicable",
     sample=f"{len(SUITES)} suites, each once",
     claims=(
-        Claim("passed", "cases that pass, among those that apply", at_least(SHARE_MIN, share), _passed),
+        Claim(
+            "passed",
+            "cases that pass, among those that apply",
+            at_least(SHARE_MIN, share),
+            _passed,
+            shortfall="13 of the cases want ensembles, which are refused on purpose and count as applicable.",
+        ),
         Claim("unargued", "cases that fail without an argument", none(), _unargued),
     ),
 )
