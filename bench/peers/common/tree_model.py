@@ -105,6 +105,16 @@ def _trees(told: dict[str, Any]) -> Iterator[list[Node]]:
     return iter(nodes.values())
 
 
+def loader(compiled: Callable[[str, Ensemble], Scorer]) -> Callable[[str], TreeModel]:
+    """What makes the model of an ONNX file with trees that `compiled` has compiled."""
+
+    def load(path: str) -> TreeModel:
+        ensemble = read_ensemble(path)
+        return TreeModel(ensemble, compiled(path, ensemble))
+
+    return load
+
+
 class TreeModel:
     """V2 JSON in, V2 JSON out, by a compiled ensemble. Python's arrays: NumPy's cost ten times as much for one row."""
 

@@ -15,7 +15,7 @@ import lleaves
 from bare_asgi import App, serve
 from bare_asgi import make_app as make
 from serving import arguments
-from tree_model import Ensemble, Node, TreeModel, compiled_once, read_ensemble
+from tree_model import Ensemble, Node, compiled_once, loader
 
 if TYPE_CHECKING:
     from array import array
@@ -86,12 +86,7 @@ def compiled(path: str, ensemble: Ensemble) -> Scorer:
 
 def make_app() -> App:
     """The application with trees of its own."""
-
-    def load(path: str) -> TreeModel:
-        ensemble = read_ensemble(path)
-        return TreeModel(ensemble, compiled(path, ensemble))
-
-    return make(load)
+    return make(loader(compiled))
 
 
 if __name__ == "__main__":

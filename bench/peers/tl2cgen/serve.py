@@ -12,7 +12,7 @@ import tl2cgen
 from bare_asgi import App, serve
 from bare_asgi import make_app as make
 from serving import arguments
-from tree_model import Ensemble, TreeModel, compiled_once, read_ensemble
+from tree_model import Ensemble, compiled_once, loader
 from treelite.model_builder import Metadata, ModelBuilder, PostProcessorFunc, TreeAnnotation
 
 if TYPE_CHECKING:
@@ -78,12 +78,7 @@ def compiled(path: str, ensemble: Ensemble) -> Scorer:
 
 def make_app() -> App:
     """The application with trees of its own."""
-
-    def load(path: str) -> TreeModel:
-        ensemble = read_ensemble(path)
-        return TreeModel(ensemble, compiled(path, ensemble))
-
-    return make(load)
+    return make(loader(compiled))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 //! Tree models answered by `flyball_trees` instead of ONNX Runtime.
 //!
-//! Only after `prove` has compared both in a model host, bit for bit. The session of ONNX Runtime stays: it gives
+//! Only after `prove` has compared both, bit for bit. The session of ONNX Runtime stays: it gives
 //! the signature, and answers whatever is not proven. Knows nothing of requests.
 
 mod prove;

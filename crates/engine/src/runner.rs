@@ -67,7 +67,7 @@ pub struct Runner {
     outputs: OutputBuffer,
     stop: Arc<Stop>,
     memory: MemoryBudget,
-    /// Answers instead of the session, with the same bits: a proof in a model host has compared them.
+    /// Answers instead of the session, with the same bits: a proof has compared them.
     trees: Option<TreeRunner>,
     /// Where the trees will be, if the model has some.
     pub(crate) proven_trees: Option<ProvenTrees>,
