@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import uvicorn
 from json_codecs import codec
-from serving import say_ready_when
+from serving import UVICORN, say_ready_when
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -112,20 +112,5 @@ def serve(serving: Serving) -> None:
     say_ready_when(serving.port, _READY)
     os.environ[_MODEL] = f"{serving.name}={serving.model}"
     os.environ[_BATCH] = str(serving.max_batch or 1)
-    uvicorn.run(
-        "serve:make_app",
-        factory=True,
-        host="127.0.0.1",
-        port=serving.port,
-        workers=serving.workers,
-        loop="uvloop",
-        http="httptools",
-        ws="none",
-        lifespan="off",
-        interface="asgi3",
-        proxy_headers=False,
-        server_header=False,
-        date_header=False,
-        log_level="warning",
-        access_log=False,
-    )
+    bare = {"ws": "none", "lifespan": "off", "interface": "asgi3"}
+    uvicorn.run("serve:make_app", port=serving.port, workers=serving.workers, **bare, **UVICORN)

@@ -14,9 +14,23 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 _POLL_S = 0.01  # a cold start is measured until the ready line
+
+
+UVICORN: dict[str, Any] = {
+    "factory": True,
+    "host": "127.0.0.1",
+    "loop": "uvloop",
+    "http": "httptools",
+    "proxy_headers": False,
+    "server_header": False,
+    "date_header": False,
+    "log_level": "warning",
+    "access_log": False,
+}
+"""How those of uvicorn start it, besides port and workers."""
 
 
 @dataclass(frozen=True)

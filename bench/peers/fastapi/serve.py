@@ -13,7 +13,7 @@ import uvicorn
 from fastapi import Depends, FastAPI, Request, Response
 from json_codecs import codec
 from onnx_model import OnnxModel
-from serving import arguments, say_ready_when
+from serving import UVICORN, arguments, say_ready_when
 
 if TYPE_CHECKING:
     from serving import Serving
@@ -66,20 +66,7 @@ def main(serving: Serving) -> None:
     say_ready_when(serving.port, "/v2/health/ready")
     os.environ[_MODEL] = f"{serving.name}={serving.model}"
     os.environ[_STYLE] = serving.style or _USUAL
-    uvicorn.run(
-        "serve:make_app",
-        factory=True,
-        host="127.0.0.1",
-        port=serving.port,
-        workers=serving.workers,
-        loop="uvloop",
-        http="httptools",
-        proxy_headers=False,
-        server_header=False,
-        date_header=False,
-        log_level="warning",
-        access_log=False,
-    )
+    uvicorn.run("serve:make_app", port=serving.port, workers=serving.workers, **UVICORN)
 
 
 if __name__ == "__main__":
