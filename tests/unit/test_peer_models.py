@@ -140,7 +140,8 @@ def test_a_model_is_compiled_once_and_again_when_it_or_its_compiler_changes(tmp_
 def bare():
     """The application's module, with JSON of the standard library for orjson and without a server."""
     codecs = SimpleNamespace(codec=lambda _: (json.loads, lambda document: json.dumps(document).encode()))
-    replaced = {"json_codecs": codecs, "uvicorn": SimpleNamespace(), "serving": SimpleNamespace(say_ready_when=None)}
+    serving = SimpleNamespace(UVICORN={}, say_ready_when=None)
+    replaced = {"json_codecs": codecs, "uvicorn": SimpleNamespace(), "serving": serving}
     with pytest.MonkeyPatch.context() as patch:
         for name, stand_in in replaced.items():
             patch.setitem(sys.modules, name, stand_in)
